@@ -1,0 +1,179 @@
+"""A bounded mailbox: the only way to reach an actor's state.
+
+`ask` costs about one trip through the scheduler: the envelope carries the asking task, and the answer wakes it
+directly.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any, TypeVar
+
+import outcome
+import trio
+
+from crux.actors.figures import Figures, Report
+from crux.domain.messages import Message
+from crux.errors import NoAnswer, Overloaded
+
+R = TypeVar("R")
+
+ASK_DEADLINE_S = 30.0
+
+
+class Envelope:
+    """A message under way, and the task that waits for its answer (None once there is nobody to tell)."""
+
+    __slots__ = ("_asker", "message", "sent_at", "started", "withdrawn")
+
+    def __init__(self, message: Message[Any], asker: trio.lowlevel.Task | None, sent_at: float) -> None:
+        self.message = message
+        self.sent_at = sent_at
+        self.started = False
+        self.withdrawn = False
+        self._asker = asker
+
+    @property
+    def awaited(self) -> bool:
+        return self._asker is not None
+
+    def reply(self, value: object) -> None:
+        self._settle(outcome.Value(value))
+
+    def fail(self, error: Exception) -> None:
+        self._settle(outcome.Error(error))
+
+    def _settle(self, result: outcome.Outcome[object]) -> None:
+        asker, self._asker = self._asker, None
+        if asker is not None:
+            trio.lowlevel.reschedule(asker, result)
+
+    def abandon(self, _: object) -> trio.lowlevel.Abort:
+        """The asker is cancelled or out of time: its answer, if one still comes, goes nowhere."""
+        self._asker = None
+        self.withdrawn = True
+        return trio.lowlevel.Abort.SUCCEEDED
+
+
+class Mailbox:
+    """A queue of at most `capacity` envelopes in front of one actor.
+
+    Any task may `ask` and `tell`; only the actor's own task may `receive`. The mailbox outlives its actor's restarts:
+    what waits in it is handled by the rebuilt actor.
+    """
+
+    def __init__(self, name: str, capacity: int = 1024, deadline_s: float = ASK_DEADLINE_S) -> None:
+        self.name = name
+        self.capacity = capacity
+        self.deadline_s = deadline_s
+        self.figures = Figures()
+        self._queue: deque[Envelope] = deque()
+        self._in_hand: list[Envelope] = []
+        self._deferred: set[Envelope] = set()
+        self._room = trio.lowlevel.ParkingLot()
+        self._receiver: trio.lowlevel.Task | None = None
+
+    async def ask(self, message: Message[R], *, deadline_s: float | None = None) -> R:
+        """Send `message` and wait for its reply, at most `deadline_s` seconds (the mailbox's own where None).
+
+        Raises what the handler raised where that is a `CruxError`; `ActorFailed` when the handler crashed; `Overloaded`
+        when the actor did not come to the message in time (it will never be handled then); `NoAnswer` when the actor
+        was still at work on it. Cancellation withdraws a message whose turn has not come and does not stop one that is
+        being handled.
+        """
+        now = trio.current_time()
+        deadline_s = self.deadline_s if deadline_s is None else deadline_s
+        envelope = Envelope(message, trio.lowlevel.current_task(), now)
+        with trio.CancelScope(deadline=now + deadline_s):
+            while len(self._queue) >= self.capacity:
+                await self._room.park()
+            self._put(envelope)
+            answer: R = await trio.lowlevel.wait_task_rescheduled(envelope.abandon)
+            return answer
+        if envelope.started:
+            raise NoAnswer(
+                f"{self.name} did not finish within {deadline_s:g} s; a write may still be kept: read before you retry"
+            )
+        self.figures.overloaded += 1
+        raise Overloaded(f"{self.name} is overloaded: no turn within {deadline_s:g} s; nothing was done, try again")
+
+    def tell(self, message: Message[Any]) -> bool:
+        """Send `message` without waiting; False (and counted) when there is no room. For accounting only."""
+        if len(self._queue) >= self.capacity:
+            self.figures.dropped += 1
+            return False
+        self._put(Envelope(message, None, trio.current_time()))
+        return True
+
+    async def receive(self) -> Envelope:
+        """The next envelope, when one is there. Ends the turn of those received before."""
+        return (await self.receive_all(1))[0]
+
+    async def receive_all(self, limit: int) -> list[Envelope]:
+        """All that waits, at most `limit` envelopes, at least one. Ends the turn of those received before."""
+        self._in_hand.clear()
+        while True:
+            while not self._queue:
+                await self._wait_for_mail()
+            while self._queue and len(self._in_hand) < limit:
+                self._take(self._queue.popleft())
+            if self._in_hand:
+                return self._in_hand
+
+    def defer(self, envelope: Envelope) -> None:
+        """Keep an envelope in hand beyond its turn, until it is settled."""
+        self._deferred = {earlier for earlier in self._deferred if earlier.awaited}
+        self._deferred.add(envelope)
+
+    def fail_in_hand(self, error: Exception) -> int:
+        """Answer whatever the actor has received and not answered with `error`; how many that were."""
+        unanswered = [envelope for envelope in (*self._in_hand, *self._deferred) if envelope.awaited]
+        for envelope in unanswered:
+            envelope.fail(error)
+        self._in_hand.clear()
+        self._deferred.clear()
+        self.figures.crashed += len(unanswered)
+        return len(unanswered)
+
+    def report(self) -> Report:
+        """The actor's figures now."""
+        f = self.figures
+        return Report(
+            name=self.name,
+            depth=len(self._queue),
+            capacity=self.capacity,
+            oldest_s=trio.current_time() - self._queue[0].sent_at if self._queue else 0.0,
+            handled=f.handled,
+            refused=f.refused,
+            crashed=f.crashed,
+            abandoned=f.abandoned,
+            dropped=f.dropped,
+            overloaded=f.overloaded,
+            restarts=f.restarts,
+            handling_counts=tuple(f.handling.counts),
+            handling_sum_s=f.handling.sum_s,
+        )
+
+    def _put(self, envelope: Envelope) -> None:
+        self._queue.append(envelope)
+        receiver, self._receiver = self._receiver, None
+        if receiver is not None:
+            trio.lowlevel.reschedule(receiver)
+
+    async def _wait_for_mail(self) -> None:
+        self._receiver = trio.lowlevel.current_task()
+
+        def withdraw(_: object) -> trio.lowlevel.Abort:
+            self._receiver = None
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        await trio.lowlevel.wait_task_rescheduled(withdraw)
+
+    def _take(self, envelope: Envelope) -> None:
+        if self._room:
+            self._room.unpark()
+        if envelope.withdrawn:
+            self.figures.abandoned += 1
+        else:
+            envelope.started = True
+            self._in_hand.append(envelope)

@@ -1,0 +1,18 @@
+"""What a text costs an agent to read, estimated at four bytes a token."""
+
+_BYTES_PER_TOKEN = 4
+
+
+def utf8_size(text: str) -> int:
+    """Bytes of `text` in UTF-8, at no cost for ASCII."""
+    return len(text) if text.isascii() else len(text.encode())
+
+
+def of_text(text: str) -> int:
+    """Tokens of a fact's value: its UTF-8 bytes over four, rounded up (memory contract 1.1)."""
+    return -(-utf8_size(text) // _BYTES_PER_TOKEN)
+
+
+def of_size(size_bytes: int) -> int:
+    """Tokens of something that is `size_bytes` long on the wire: rounded down, at least 1 (protocol section 10)."""
+    return max(size_bytes // _BYTES_PER_TOKEN, 1)

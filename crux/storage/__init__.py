@@ -1,0 +1,1 @@
+"""The engine under the FactStore: embedded SQLite behind a narrow interface."""

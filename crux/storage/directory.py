@@ -1,0 +1,77 @@
+"""The data directory: private, and held by one daemon at a time (Decision 14)."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from crux.errors import StartRefused
+
+LOCK = "crux.lock"
+
+
+@contextmanager
+def hold(directory: Path, holder: Mapping[str, object]) -> Iterator[None]:
+    """Make `directory` where it is missing (0700) and hold it for as long as the context lasts.
+
+    `holder` is written into the lock file for whoever comes second. Raises `StartRefused` when the directory cannot be
+    used or another daemon holds it. The operating system lets go of the lock when the process ends, however it ends.
+    """
+    lock = _open_lock(directory)
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise StartRefused(
+                f"{directory} is in use by another daemon ({describe(holder_of(directory))}); stop it, "
+                "or set CORECRUXD_DATA_DIR to another directory"
+            ) from None
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, json.dumps(holder).encode(), 0)
+        yield
+    finally:
+        os.close(lock)
+
+
+def holder_of(directory: Path) -> Mapping[str, object]:
+    """What the last daemon that held `directory` wrote about itself; empty where there is nothing to read."""
+    try:
+        found = json.loads((directory / LOCK).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def is_held(directory: Path) -> bool:
+    """Whether a daemon holds `directory` now."""
+    try:
+        lock = os.open(directory / LOCK, os.O_RDWR)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(lock)
+    return False
+
+
+def describe(holder: Mapping[str, object]) -> str:
+    """A holder as text: `pid 4711, http 127.0.0.1:14800`."""
+    return ", ".join(f"{name} {value}" for name, value in holder.items()) or "unknown"
+
+
+def _open_lock(directory: Path) -> int:
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise StartRefused(
+            f"the data directory {directory} cannot be used ({error.strerror}); set CORECRUXD_DATA_DIR to one that "
+            "this user may write"
+        ) from error

@@ -1,0 +1,151 @@
+"""Opening the database: pragmas, migrations, integrity, and what SQLite's errors mean to a caller."""
+
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from importlib.resources import files
+from pathlib import Path
+
+from crux.errors import CruxError, StartRefused, StorageFull, StorageUnavailable
+
+APPLICATION_ID = 0x43525558  # "CRUX"
+WAL_LIMIT_BYTES = 64 * 1024 * 1024
+INTEGRITY_CHECK_S = 0.5
+
+
+def connect_writer(path: Path) -> sqlite3.Connection:
+    """The one connection that writes: WAL, and every commit synced to disk before it returns."""
+    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=5.0)
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute(f"PRAGMA journal_size_limit = {WAL_LIMIT_BYTES}")
+    connection.execute("PRAGMA secure_delete = ON")
+    connection.execute("PRAGMA temp_store = MEMORY")
+    return connection
+
+
+def connect_reader(path: Path) -> sqlite3.Connection:
+    """A connection that cannot write and sees the last commit."""
+    connection = sqlite3.connect(
+        f"{path.resolve().as_uri()}?mode=ro", uri=True, isolation_level=None, check_same_thread=False, timeout=1.0
+    )
+    connection.execute("PRAGMA query_only = ON")
+    connection.execute("PRAGMA temp_store = MEMORY")
+    return connection
+
+
+def prepare(path: Path) -> None:
+    """Bring the database at `path` to this version's schema, making it where there is none.
+
+    Raises `StartRefused`, and changes nothing, when the file is no database of Crux, is damaged, or was written by a
+    newer version. The integrity check reads as far as it gets in half a second.
+    """
+    try:
+        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+            current = _check_ours(connection, path)
+            _check_integrity(connection, path)
+        with closing(connect_writer(path)) as connection:
+            _migrate(connection, current)
+    except sqlite3.DatabaseError as error:
+        raise _unusable(path, str(error)) from error
+
+
+def _check_ours(connection: sqlite3.Connection, path: Path) -> int:
+    """The schema that the database has, 0 for an empty one."""
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+    if tables and application != APPLICATION_ID:
+        raise StartRefused(
+            f"{path} is a database of another program; point CORECRUXD_DATA_DIR at a directory of Crux's own"
+        )
+    (current,) = connection.execute("PRAGMA user_version").fetchone()
+    newest = max(number for number, _ in _migrations())
+    if current > newest:
+        raise StartRefused(
+            f"{path} has schema {current} and this version of Crux knows up to {newest}; "
+            "start the newer version, or restore a copy made before the upgrade"
+        )
+    return int(current)
+
+
+def _check_integrity(connection: sqlite3.Connection, path: Path) -> None:
+    deadline = time.monotonic() + INTEGRITY_CHECK_S
+    connection.set_progress_handler(lambda: int(time.monotonic() > deadline), 10_000)
+    try:
+        (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorname == "SQLITE_INTERRUPT":
+            return  # too large to read whole at a start; what was read is sound
+        raise
+    finally:
+        connection.set_progress_handler(None, 0)
+    if verdict != "ok":
+        raise _unusable(path, verdict)
+
+
+def _migrate(connection: sqlite3.Connection, current: int) -> None:
+    for number, script in _migrations():
+        if number > current:
+            connection.executescript(
+                f"BEGIN IMMEDIATE; {script}\nPRAGMA application_id = {APPLICATION_ID}; "
+                f"PRAGMA user_version = {number}; COMMIT;"
+            )
+
+
+def _migrations() -> Iterator[tuple[int, str]]:
+    """Each migration's number and script, in order; `NNNN_name.sql` brings a database to schema NNNN."""
+    scripts = sorted(
+        (entry for entry in files("crux.storage.migrations").iterdir() if entry.name.endswith(".sql")),
+        key=lambda entry: entry.name,
+    )
+    for script in scripts:
+        yield int(script.name.partition("_")[0]), script.read_text(encoding="utf-8")
+
+
+def _unusable(path: Path, reason: str) -> StartRefused:
+    return StartRefused(
+        f"{path} is damaged or no database ({reason}); nothing was changed. "
+        f"Restore the last copy of the data directory, or try to save what can be read with: sqlite3 {path} .recover"
+    )
+
+
+def storage_error(error: sqlite3.Error) -> CruxError:
+    """What a failed statement means to whoever asked for it."""
+    name = getattr(error, "sqlite_errorname", "") or ""
+    if name == "SQLITE_FULL":
+        return StorageFull("the disk is full: nothing of this write was kept; make room, then try again")
+    if name.startswith(("SQLITE_IOERR", "SQLITE_READONLY", "SQLITE_CANTOPEN")):
+        return StorageUnavailable(f"the data directory cannot be written ({name}): nothing of this write was kept")
+    if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
+        return StorageUnavailable(f"the database is damaged ({name}); stop the daemon and restore a copy")
+    return StorageUnavailable(f"the database did not take the request ({name or type(error).__name__})")
+
+
+@contextmanager
+def storage_errors() -> Iterator[None]:
+    """Turn SQLite's environmental failures into `CruxError`s. Errors of our own SQL pass: they are bugs."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        if is_environmental(error):
+            raise storage_error(error) from error
+        raise
+
+
+def is_environmental(error: sqlite3.Error) -> bool:
+    """Whether the disk, the file system or the file is to blame, and not the statement."""
+    name = getattr(error, "sqlite_errorname", "") or ""
+    return name.startswith(
+        (
+            "SQLITE_FULL",
+            "SQLITE_IOERR",
+            "SQLITE_READONLY",
+            "SQLITE_CANTOPEN",
+            "SQLITE_CORRUPT",
+            "SQLITE_NOTADB",
+            "SQLITE_BUSY",
+            "SQLITE_LOCKED",
+            "SQLITE_NOMEM",
+        )
+    )

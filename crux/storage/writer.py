@@ -1,0 +1,128 @@
+"""The one thread that writes: it commits a batch at a time and wakes the event loop once for each."""
+
+from __future__ import annotations
+
+import queue
+import sqlite3
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import outcome
+import trio
+from attrs import define, field
+
+from crux.domain.messages import Message
+from crux.storage.commands import apply
+from crux.storage.sqlite import connect_writer, is_environmental, storage_error
+from crux.storage.transaction import Transaction
+
+CHECKPOINT_IDLE_S = 30.0
+
+Outcomes = list[object]
+
+
+@define(eq=False)
+class _Job:
+    commands: Sequence[Message[Any]]
+    now_us: int
+    task: trio.lowlevel.Task | None
+    token: trio.lowlevel.TrioToken = field(factory=trio.lowlevel.current_trio_token)
+
+    def finish(self, result: outcome.Outcome[Outcomes]) -> None:
+        self.token.run_sync_soon(self._wake, result)
+
+    def _wake(self, result: outcome.Outcome[Outcomes]) -> None:
+        task, self.task = self.task, None
+        if task is not None:
+            trio.lowlevel.reschedule(task, result)
+
+    def abandon(self, _: object) -> trio.lowlevel.Abort:
+        self.task = None
+        return trio.lowlevel.Abort.SUCCEEDED
+
+
+class Writer:
+    """Commits batches of commands durably, in the order they were handed over."""
+
+    def __init__(self, path: Path) -> None:
+        self._connection = connect_writer(path)
+        self._transaction = Transaction(self._connection)
+        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._work, name="crux-writer", daemon=True)
+        self._thread.start()
+
+    async def commit(self, commands: Sequence[Message[Any]], now_us: int) -> Outcomes:
+        """Apply all commands as one durable batch: one outcome each, in order, when they are on disk.
+
+        An outcome is the reply, or the exception that refused that command and left no trace of it. Cancellation stops
+        the waiting, not the commit.
+        """
+        job = _Job(commands, now_us, trio.lowlevel.current_task())
+        self._jobs.put(job)
+        outcomes: Outcomes = await trio.lowlevel.wait_task_rescheduled(job.abandon)
+        return outcomes
+
+    def close(self) -> None:
+        """Finish the batches handed over, fold the log into the database, and end the thread."""
+        self._jobs.put(None)
+        self._thread.join()
+
+    def _work(self) -> None:
+        while True:
+            try:
+                job = self._jobs.get(timeout=CHECKPOINT_IDLE_S)
+            except queue.Empty:
+                self._checkpoint()
+                continue
+            if job is None:
+                break
+            job.finish(outcome.capture(self._commit, job.commands, job.now_us))
+        self._checkpoint()
+        self._connection.close()
+
+    def _commit(self, commands: Sequence[Message[Any]], now_us: int) -> Outcomes:
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+            outcomes = [self._apply(command, now_us) for command in commands]
+            self._connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            self._roll_back()
+            if not is_environmental(error):
+                raise
+            if len(commands) == 1:
+                return [storage_error(error)]
+            # One large write may be what the disk had no room for: each gets a try of its own.
+            return [self._commit([command], now_us)[0] for command in commands]
+        except BaseException:
+            self._roll_back()
+            raise
+        return outcomes
+
+    def _apply(self, command: Message[Any], now_us: int) -> object:
+        """One command in a savepoint of its own; environmental failures leave through here and end the batch."""
+        run = self._connection.execute
+        run("SAVEPOINT command")
+        try:
+            reply = apply(command, self._transaction, now_us)
+        except Exception as error:
+            if isinstance(error, sqlite3.Error) and is_environmental(error):
+                raise
+            run("ROLLBACK TO command")
+            run("RELEASE command")
+            return error
+        run("RELEASE command")
+        return reply
+
+    def _roll_back(self) -> None:
+        if self._connection.in_transaction:
+            self._connection.execute("ROLLBACK")
+
+    def _checkpoint(self) -> None:
+        """Fold the log into the database; readers that still need it, or a full disk, only put it off."""
+        try:
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        except sqlite3.Error as error:
+            if not is_environmental(error):
+                raise

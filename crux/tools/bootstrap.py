@@ -1,0 +1,101 @@
+"""Runtime knowledge: facts under `__bootstrap__::`, and the output contract of every tool (seed 11.12)."""
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+from attrs import frozen
+
+from crux.domain.bootstrap import normalise_topic, topic_prefix
+from crux.domain.commands import Search
+from crux.domain.privacy import RAW_ADMIN
+from crux.domain.tokens import of_text
+from crux.domain.words import query_words
+from crux.tools.registry import CRC_SCHEMA, CRC_WHEN, Call, Catalogue, tool
+from crux.tools.schema import arg
+
+MOST_ENTRIES = 100
+TOOL_OUTPUT = "tool-output"
+
+
+@frozen
+class BootstrapArguments:
+    topic: str | None = arg("doc, pattern, error, tool-output, or any other prefix; all when left out", default=None)
+    query: str | None = arg("Words of which an entry must hold at least one", default=None)
+
+
+class BootstrapEntry(msgspec.Struct, frozen=True):
+    entity: str
+    key: str
+    value: str
+
+
+class Bootstrap(msgspec.Struct, frozen=True):
+    facts: tuple[BootstrapEntry, ...]
+    total_tokens: int
+
+
+class NoBootstrap(msgspec.Struct, frozen=True):
+    """Nothing is known of the topic (Decision 41)."""
+
+    facts: tuple[BootstrapEntry, ...]
+    total_tokens: int
+    message: str
+
+
+@tool(
+    "get_bootstrap",
+    plane="facts",
+    result=Bootstrap,
+    affinity="memory",
+    floor_rank=7,
+    examples=[{"topic": "patterns"}],
+)
+async def get_bootstrap(args: BootstrapArguments, call: Call) -> Bootstrap | NoBootstrap:
+    """Read how to work with this daemon: first steps, patterns, what errors mean, and what each tool returns (topic
+    tool-output). Take it once at the start, or when a call fails in a way you did not expect."""
+    found = await call.services.recall.ask(
+        Search(
+            viewer=RAW_ADMIN,
+            now_us=call.services.clock.now_us(),
+            entity_prefix=topic_prefix(args.topic),
+            top_k=MOST_ENTRIES,
+            decayed=False,
+            tenant=None,
+        )
+    )
+    stored = [BootstrapEntry(fact.entity, fact.key, fact.value) for fact in found.facts]
+    words = query_words(args.query)
+    entries = [entry for entry in stored if not words or _holds(entry, words)]
+    if args.topic is not None and normalise_topic(args.topic) == TOOL_OUTPUT:
+        entries += output_contracts(call.services.catalogue)
+    total = sum(of_text(entry.value) for entry in entries)
+    if entries:
+        return Bootstrap(tuple(entries), total)
+    about = f" for topic '{args.topic}'" if args.topic is not None else ""
+    return NoBootstrap((), 0, f"no bootstrap knowledge{about}")
+
+
+def _holds(entry: BootstrapEntry, words: Iterable[str]) -> bool:
+    text = f"{entry.entity}\n{entry.key}\n{entry.value}".lower()
+    return any(word in text for word in words)
+
+
+def output_contracts(catalogue: Catalogue) -> Iterator[BootstrapEntry]:
+    """What each tool returns, made from its declaration: MCP at this version has no field for it."""
+    yield _contract(
+        "_contract",
+        "crc-v1",
+        {
+            "schema": CRC_SCHEMA,
+            "negotiate": "argument contract: 'legacy' gives the plain object",
+            "envelope": "freshness, memories_used, receipts_used, autonomy_consumed and links of what was found",
+            "default_when_negotiated": CRC_WHEN,
+        },
+    )
+    for entry in catalogue.tools:
+        crc = {"contract": "crc-v1", "kind": entry.crc_kind, "schema": CRC_SCHEMA} if entry.crc_kind else {}
+        yield _contract(entry.name, entry.name, {**crc, "output": list(entry.output)})
+
+
+def _contract(slug: str, key: str, value: dict[str, object]) -> BootstrapEntry:
+    return BootstrapEntry(f"__bootstrap__::{TOOL_OUTPUT}:{slug}", key, msgspec.json.encode(value).decode())

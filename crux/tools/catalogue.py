@@ -1,0 +1,18 @@
+"""The catalogue: the tools that work, in the order in which they are listed."""
+
+from crux.tools.bootstrap import get_bootstrap
+from crux.tools.facts import delete_fact, fact_history, list_entities, query_facts, store_fact
+from crux.tools.identity import get_agent_identity
+from crux.tools.registry import Catalogue
+
+CATALOGUE = Catalogue.of(
+    [
+        store_fact,
+        query_facts,
+        delete_fact,
+        list_entities,
+        get_bootstrap,
+        fact_history,
+        get_agent_identity,
+    ]
+)

@@ -1,0 +1,156 @@
+"""What a tool is, and how one is declared."""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from enum import StrEnum
+from typing import Any
+
+from attrs import frozen
+
+from crux.actors.clock import Clock
+from crux.actors.mailbox import Mailbox
+from crux.domain.consequence import consequence_of
+from crux.domain.decay import DecayPolicy
+from crux.domain.privacy import PrivacyRules, Viewer
+from crux.tools.schema import Parameter, input_schema, output_paths, parameters_of, parser_of
+
+CRC_SCHEMA = "https://cuecrux.com/contracts/crc-v1.schema.json"
+CRC_WHEN = (
+    'Always, unless the call says contract: "legacy" (or v0, none, off), which gives the plain object of the same rows.'
+)
+
+
+class Tier(StrEnum):
+    """Where a tool's work is done."""
+
+    LOCAL = "local"
+    HOSTED = "hosted"
+
+
+class Effect(StrEnum):
+    """What a call is predicted to do, for traces and the ledger (protocol contract, section 6)."""
+
+    FACT_WRITE = "fact_write"
+    FORGET = "forget"
+    RECEIPT_EMIT = "receipt_emit"
+    FACT_READ = "fact_read"
+    TOOL_DISPATCH = "tool_dispatch"
+
+
+@frozen
+class Services:
+    """What tools work with: the actors' mailboxes and the operator's rules."""
+
+    facts: Mailbox
+    recall: Mailbox
+    clock: Clock
+    privacy: PrivacyRules
+    decay: DecayPolicy
+    console_url: str
+    catalogue: Catalogue
+
+
+@frozen
+class Call:
+    """One call: who makes it, and what it works with. `agent` is None for an anonymous caller."""
+
+    agent: str | None
+    viewer: Viewer
+    services: Services
+
+
+Run = Callable[[Any, Call], Awaitable[object]]
+
+
+@frozen
+class Tool:
+    """One verb of the catalogue."""
+
+    name: str
+    plane: str
+    tier: Tier
+    effect: Effect
+    affinity: str | None
+    floor_rank: int | None
+    crc_kind: str | None
+    summary: str
+    parameters: tuple[Parameter, ...]
+    examples: tuple[Mapping[str, object], ...]
+    output: tuple[str, ...]
+    parse: Callable[[object], Any]
+    run: Run
+
+    @property
+    def description(self) -> str:
+        """The text of `tools/list`: the tier's marker first (seed 11.8)."""
+        return f"[{self.tier.value}] {self.summary}"
+
+    def listing(self) -> dict[str, object]:
+        """The tool's entry in `tools/list` for a caller without a capability token (seed 11.8)."""
+        return {
+            "name": self.name,
+            "description": self.description,
+            "inputSchema": input_schema(self.parameters, self.examples),
+            "_meta": {"crux": {"consequence_metadata": consequence_of(self.name).as_metadata()}},
+            **({"x-crux-output-schema": self._output_schema()} if self.crc_kind else {}),
+        }
+
+    def _output_schema(self) -> dict[str, object]:
+        return {"$ref": CRC_SCHEMA, "contract": "crc-v1", "kind": self.crc_kind, "when": CRC_WHEN}
+
+
+@frozen
+class Catalogue:
+    """The tools that are served, in catalogue order."""
+
+    tools: tuple[Tool, ...]
+    by_name: Mapping[str, Tool]
+
+    @classmethod
+    def of(cls, tools: Sequence[Tool]) -> Catalogue:
+        by_name = {tool.name: tool for tool in tools}
+        if len(by_name) < len(tools):
+            raise ValueError("two tools have one name")
+        return cls(tuple(tools), by_name)
+
+
+def tool(
+    name: str,
+    *,
+    plane: str,
+    result: type,
+    effect: Effect = Effect.TOOL_DISPATCH,
+    tier: Tier = Tier.LOCAL,
+    affinity: str | None = None,
+    floor_rank: int | None = None,
+    crc_kind: str | None = None,
+    examples: Sequence[Mapping[str, object]] = ({},),
+) -> Callable[[Run], Tool]:
+    """Declare a tool: the function's first parameter is its arguments class, its docstring the description.
+
+    `result` is the class whose fields are the tool's output contract.
+    """
+
+    def declare(run: Run) -> Tool:
+        arguments = next(iter(typing.get_type_hints(run).values()))
+        parameters = parameters_of(arguments)
+        return Tool(
+            name=name,
+            plane=plane,
+            tier=tier,
+            effect=effect,
+            affinity=affinity,
+            floor_rank=floor_rank,
+            crc_kind=crc_kind,
+            summary=" ".join((inspect.getdoc(run) or "").split()),
+            parameters=parameters,
+            examples=tuple(examples),
+            output=tuple(output_paths(result)),
+            parse=parser_of(arguments, parameters),
+            run=run,
+        )
+
+    return declare

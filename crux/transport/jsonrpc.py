@@ -1,0 +1,123 @@
+"""JSON-RPC 2.0 as the MCP port speaks it: read once, write once (seed 11.5, protocol contract 1.3)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+
+from crux.errors import CruxError, InvalidArgument, ParseError
+from crux.tools.pipeline import Answer
+
+MOST_NESTED = 200
+_NULL = msgspec.Raw(b"null")
+_COMPLAINT_LENGTH = 200
+
+
+class Request(msgspec.Struct):
+    """A request as sent. `id` keeps the very bytes, so that it is echoed unchanged; null counts as absent."""
+
+    jsonrpc: str
+    method: str
+    id: msgspec.Raw = _NULL
+    params: Any = None
+
+    @property
+    def is_notification(self) -> bool:
+        return bytes(self.id) == b"null"
+
+
+_decode = msgspec.json.Decoder(Request).decode
+_encode = msgspec.json.Encoder().encode
+
+
+def read_request(body: bytes) -> Request:
+    """The request in `body`.
+
+    Raises `ParseError` for anything that is no JSON object with a string `jsonrpc` and `method`, or is nested more than
+    `MOST_NESTED` deep; `BadText` where a string holds NUL or a lone surrogate.
+    """
+    try:
+        request = _decode(body)
+    except msgspec.ValidationError as error:
+        raise ParseError(f"not a JSON-RPC request: {str(error)[:_COMPLAINT_LENGTH]}") from None
+    except RecursionError:
+        raise _too_deep() from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        _refuse_lone_surrogates(body)
+        raise ParseError(f"not JSON: {str(error)[:_COMPLAINT_LENGTH]}") from None
+    # Only a body with that many brackets can be that deep, and only one with this escape can hold NUL.
+    if body.count(b"{") + body.count(b"[") > MOST_NESTED and _depth(request.params) >= MOST_NESTED:
+        raise _too_deep()
+    if b"\\u0000" in body and _holds_nul(request.params):
+        raise BadText("text must not hold NUL (\\u0000)", request.id)
+    return request
+
+
+class BadText(InvalidArgument):
+    """A well-formed request with text that is not taken; knows the request's id."""
+
+    def __init__(self, message: str, request_id: msgspec.Raw) -> None:
+        super().__init__(message)
+        self.request_id = request_id
+
+
+def result_response(request_id: msgspec.Raw, result: bytes) -> bytes:
+    """A response with an encoded result."""
+    return b'{"jsonrpc":"2.0","id":' + bytes(request_id) + b',"result":' + result + b"}"
+
+
+def answer_response(request_id: msgspec.Raw, answer: Answer) -> bytes:
+    """A response to `tools/call`: one text item, which is the tool's compact JSON (Decision 1)."""
+    meta = b"" if answer.hint is None else b',"_meta":{"crux":{"hint":' + _encode(answer.hint) + b"}}"
+    text = _encode(answer.text.decode())
+    return result_response(request_id, b'{"content":[{"type":"text","text":' + text + b"}]" + meta + b"}")
+
+
+def error_response(request_id: msgspec.Raw | None, error: CruxError) -> bytes:
+    """A response with an error; an unknown method or tool has no `data` (seed 11.4)."""
+    body: dict[str, object] = {"code": error.code, "message": error.message}
+    if error.data is not None:
+        body["data"] = error.data
+    return b'{"jsonrpc":"2.0","id":' + bytes(request_id or _NULL) + b',"error":' + _encode(body) + b"}"
+
+
+def _too_deep() -> ParseError:
+    return ParseError(f"nested deeper than {MOST_NESTED}")
+
+
+def _refuse_lone_surrogates(body: bytes) -> None:
+    """Raise `BadText` where a lone surrogate is all that is wrong with `body`."""
+    try:
+        found = json.loads(body)
+    except (ValueError, RecursionError):
+        return
+    if isinstance(found, dict) and isinstance(found.get("jsonrpc"), str) and isinstance(found.get("method"), str):
+        request_id = msgspec.Raw(json.dumps(found.get("id")).encode())
+        raise BadText("text must be Unicode without lone surrogates (\\ud800 to \\udfff)", request_id)
+
+
+def _depth(value: object) -> int:
+    """How deep arrays and objects are nested in `value`, without recursion."""
+    depth, level = 0, [value]
+    while level := [item for item in level if isinstance(item, dict | list)]:
+        depth += 1
+        level = [item for parent in level for item in (parent.values() if isinstance(parent, dict) else parent)]
+    return depth
+
+
+def _holds_nul(value: object) -> bool:
+    """Whether any string in `value` holds NUL, without recursion."""
+    waiting = [value]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, str):
+            if "\0" in item:
+                return True
+        elif isinstance(item, dict):
+            waiting += item.keys()
+            waiting += item.values()
+        elif isinstance(item, list):
+            waiting += item
+    return False

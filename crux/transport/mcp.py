@@ -1,0 +1,183 @@
+"""The MCP port: Streamable HTTP at `/mcp` (seed 11.1 to 11.6, protocol contract 1 and 2)."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Awaitable, Callable, Mapping
+
+import msgspec
+import structlog
+
+from crux import __version__
+from crux.domain.agents import Agent
+from crux.domain.privacy import ANONYMOUS, Viewer
+from crux.errors import METHOD_NOT_FOUND, CruxError, ParseError, PayloadTooLarge, Unauthorized
+from crux.tools.pipeline import Observe, call_tool
+from crux.tools.registry import Call, Services
+from crux.transport.asgi import JSON, Pairs, PeerGone, Receive, Scope, Send, header, read_body, respond
+from crux.transport.auth import McpAuthenticator
+from crux.transport.gates import GuardPolicy, Refusal, cors_headers, session_header
+from crux.transport.jsonrpc import (
+    BadText,
+    Request,
+    answer_response,
+    error_response,
+    read_request,
+    result_response,
+)
+
+log = structlog.get_logger("crux.mcp")
+
+PROTOCOL_VERSION = "2024-11-05"
+SERVER = {"name": "crux", "version": __version__}
+ALLOW = (b"allow", b"GET, HEAD, POST, OPTIONS")
+SESSION = b"mcp-session-id"
+
+WELCOME = {
+    "hint": "Read get_bootstrap('patterns') before anything else; look at the sync posture before remote work "
+    "and at the update posture before maintenance.",
+    "quickstart": [
+        "get_bootstrap('patterns') - how to work well with this daemon",
+        "sync_status() - whether remote work is possible",
+        "update_status() - whether this daemon is current",
+        "store_fact(entity, key, value) - remember something",
+        "query_facts(query) - find it again; pass token_budget",
+    ],
+    "docs": "https://github.com/CueCrux/Crux/blob/main/docs/agent-guide.md",
+}
+
+
+class MethodNotFound(CruxError):
+    """A method that this server does not have."""
+
+    code = METHOD_NOT_FOUND
+
+
+class McpApp:
+    """An ASGI application for the MCP port.
+
+    Holds nothing of a caller's between two requests. What never changes is encoded once, here.
+    """
+
+    def __init__(
+        self, services: Services, auth: McpAuthenticator, policy: GuardPolicy, max_body: int, observe: Observe
+    ) -> None:
+        self._services = services
+        self._auth = auth
+        self._policy = policy
+        self._max_body = max_body
+        self._observe = observe
+        encode = msgspec.json.encode
+        self._discovery = encode({"protocolVersion": PROTOCOL_VERSION, "serverInfo": SERVER})
+        handshake = {
+            "protocolVersion": PROTOCOL_VERSION,
+            "capabilities": {"tools": {"listChanged": True}},
+            "serverInfo": SERVER,
+            "_welcome": WELCOME,
+        }
+        self._results: Mapping[str, bytes] = {
+            "initialize": encode(handshake),
+            "notifications/initialized": b"null",
+            "tools/list": encode({"tools": [tool.listing() for tool in services.catalogue.tools]}),
+        }
+        self._anonymous = Call(None, ANONYMOUS, services)
+        self._methods: Mapping[str, Callable[[Scope, Receive, Send], Awaitable[None]]] = {
+            "POST": self._post,
+            "GET": self._get,
+            "HEAD": self._get,
+            "OPTIONS": self._options,
+        }
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await _lifespan(receive, send)
+        elif scope["type"] != "http":
+            await send({"type": "websocket.close", "code": 1008})
+        elif scope["path"] != "/mcp":
+            await respond(send, 404)
+        elif (method := self._methods.get(scope["method"])) is None:
+            await respond(send, 405, headers=[ALLOW])
+        else:
+            await method(scope, receive, send)
+
+    async def _post(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = scope["headers"]
+        cors = cors_headers(headers, self._policy)
+        try:
+            agent = self._auth.authenticate(headers)
+        except Unauthorized as error:
+            await _gate(send, 401, "unauthorized", error.message, cors)
+            return
+        session = session_header(headers)
+        if isinstance(session, Refusal):
+            await _gate(send, session.status, session.error, session.hint, cors)
+            return
+        try:
+            request = read_request(await read_body(receive, self._max_body))
+        except PeerGone:
+            return
+        except PayloadTooLarge as error:
+            await _gate(send, 413, "payload_too_large", error.message, cors)
+            return
+        except ParseError as error:
+            await respond(send, 200, error_response(None, error), [JSON, *cors])
+            return
+        except BadText as error:
+            await respond(send, 200, error_response(error.request_id, error), [JSON, *_echo(session), *cors])
+            return
+        if request.is_notification:
+            await respond(send, 202, headers=[*_echo(session), *cors])
+            return
+        body = await self._dispatch(request, self._anonymous if agent is None else self._call_of(agent))
+        if session is None and request.method == "initialize":
+            session = uuid.uuid4().hex
+        await respond(send, 200, body, [JSON, *_echo(session), *cors])
+
+    async def _dispatch(self, request: Request, call: Call) -> bytes:
+        """The response to a request with an id. Failures are in it, under HTTP 200 (seed 11.4)."""
+        try:
+            if request.method == "tools/call":
+                return answer_response(request.id, await call_tool(request.params, call, self._observe))
+            result = self._results.get(request.method)
+            if result is None:
+                log.info("unknown method", method=request.method[:80])
+                raise MethodNotFound(f"method not found: {request.method}")
+            return result_response(request.id, result)
+        except CruxError as error:
+            return error_response(request.id, error)
+
+    def _call_of(self, agent: Agent) -> Call:
+        return Call(agent.name, Viewer((agent.name,)), self._services)
+
+    async def _get(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if b"text/event-stream" in (header(scope, b"accept") or b""):
+            # Clients take this as "no stream here" and go on without one.
+            await respond(send, 405, headers=[(b"allow", b"POST"), *cors_headers(scope["headers"], self._policy)])
+            return
+        body = b"" if scope["method"] == "HEAD" else self._discovery
+        await respond(send, 200, body, [JSON, *cors_headers(scope["headers"], self._policy)])
+
+    async def _options(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await respond(send, 204, headers=[ALLOW, *cors_headers(scope["headers"], self._policy, preflight=True)])
+
+
+async def _lifespan(receive: Receive, send: Send) -> None:
+    """Nothing starts or stops with the listener: the daemon does that."""
+    while True:
+        event = await receive()
+        await send({"type": f"{event['type']}.complete"})
+        if event["type"] == "lifespan.shutdown":
+            return
+
+
+def _echo(session: str | None) -> Pairs:
+    return [] if session is None else [(SESSION, session.encode())]
+
+
+async def _gate(send: Send, status: int, error: str, hint: str, cors: Pairs) -> None:
+    await respond(send, status, render_gate(status, error, hint)[1], [JSON, *cors])
+
+
+def render_gate(status: int, error: str, hint: str) -> tuple[bytes, bytes]:
+    """A refusal before JSON-RPC, as the MCP port words it: content type and body."""
+    return b"application/json", msgspec.json.encode({"error": error, "hint": hint})
