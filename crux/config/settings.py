@@ -72,7 +72,7 @@ class Settings:
         env="CRUX_ALLOWED_HOSTS",
         group=Group.LISTENERS,
         parse=parsers.items,
-        meaning="Names, beside the loopback ones, that a request's `Host` may carry: `host` for any port, or `host:port`; "
+        meaning="Names, beside the loopback ones, that a `Host` may carry: `host` for any port or `host:port`, "
         "comma-separated.",
     )
     allowed_origins: tuple[str, ...] = setting(

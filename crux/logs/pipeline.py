@@ -133,7 +133,7 @@ def _drop_below(least: LogLevel) -> Processor:
 
 def _add_origin(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
     module = {"module": logger.module} if logger.module else {}
-    return {"level": method, **module, **event}
+    return {**module, **event, "level": method}
 
 
 def _plain_fields(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:

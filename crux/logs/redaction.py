@@ -86,7 +86,7 @@ def redact_value(value: object, hits: Counter[str]) -> object:
 
 
 def _redact_field(name: str, value: object, hits: Counter[str]) -> object:
-    if value is None or isinstance(value, bool) or not _SECRET_FIELD.fullmatch(name):
+    if value is None or isinstance(value, bool) or not _SECRET_FIELD.search(name):
         return redact_value(value, hits)
     if value == "[redacted:field]":
         return value

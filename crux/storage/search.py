@@ -62,18 +62,19 @@ def _search(search: Search, connection: sqlite3.Connection, policy: DecayPolicy)
     where = " AND ".join(clause.sql for clause in clauses)
     rows = connection.execute(
         f"""
-        SELECT {COLUMNS}, total, below FROM (
+        SELECT {COLUMNS}, rank, total, below FROM (
             SELECT seq AS hit, rank, count(*) FILTER (WHERE rank >= ?) OVER () AS total,
                    count(*) FILTER (WHERE rank < ?) OVER () AS below
             FROM (SELECT seq, stored_at AS at, {rank.sql} AS rank FROM facts WHERE {where})
             ORDER BY rank DESC, at DESC, hit DESC LIMIT ?
-        ) JOIN facts ON seq = hit WHERE rank >= ? ORDER BY rank DESC, stored_at DESC, seq DESC
+        ) JOIN facts ON seq = hit ORDER BY rank DESC, stored_at DESC, seq DESC
         """,
-        (floor, floor, *rank.parameters, *(p for c in clauses for p in c.parameters), search.top_k, floor),
+        (floor, floor, *rank.parameters, *(p for c in clauses for p in c.parameters), search.top_k),
     ).fetchall()
-    if rows:
-        return Found(tuple(fact_of(row[:-2]) for row in rows), rows[0][-2], rows[0][-1])
-    return Found((), 0, 0)
+    if not rows:
+        return Found((), 0, 0)
+    *_, total, below = rows[0]
+    return Found(tuple(fact_of(row[:-3]) for row in rows if row[-3] >= floor), total, below)
 
 
 def _effective(now_us: int, policy: DecayPolicy) -> Clause:

@@ -250,7 +250,8 @@ def _claimed_scopes(claims: Mapping[str, object]) -> frozenset[str]:
 def _first_text(claims: Mapping[str, object], names: tuple[str, ...]) -> str | None:
     for name in names:
         value = claims.get(name)
-        if isinstance(value, str) and value:
+        # A name is stored and shown: no lone surrogates, no control characters.
+        if isinstance(value, str) and value and value.isprintable():
             return value
     return None
 

@@ -1,0 +1,452 @@
+import base64
+import time
+from collections.abc import Mapping
+
+import jwt
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from crux.config import AuthMode
+from crux.domain.agents import Agent, AgentRegistry
+from crux.domain.privacy import ANONYMOUS, RAW_ADMIN, Viewer
+from crux.errors import Forbidden, InvalidArgument, SettingError, Unauthorized
+from crux.transport.auth import HttpAuthenticator, JwtRules, McpAuthenticator, Principal
+
+OPERATOR_TOKEN = "o" * 32
+PLANNER_TOKEN = "p" * 32
+WRITER_TOKEN = "w" * 32
+KEY = b"k" * 32
+DAY_S = 86_400
+
+NOBODY = AgentRegistry.parse(None, None)
+OPERATOR = AgentRegistry.parse(OPERATOR_TOKEN, None)
+AGENTS = AgentRegistry.parse(None, f"planner:{PLANNER_TOKEN},writer:{WRITER_TOKEN}")
+
+AGENT_SCOPES = frozenset({"admin:read", "admin:write", "facts:write", "query:read"})
+RULES = JwtRules(KEY)
+
+Headers = list[tuple[bytes, bytes]]
+
+
+def bearer(token: str) -> tuple[bytes, bytes]:
+    return (b"authorization", b"Bearer " + token.encode())
+
+
+def passport(name: str) -> tuple[bytes, bytes]:
+    return (b"x-corecrux-passport-id", name.encode())
+
+
+def scopes(text: str) -> tuple[bytes, bytes]:
+    return (b"x-corecrux-scopes", text.encode())
+
+
+def http(mode: AuthMode, registry: AgentRegistry = NOBODY, rules: JwtRules | None = RULES) -> HttpAuthenticator:
+    return HttpAuthenticator(mode, registry, AGENT_SCOPES, rules)
+
+
+def token(claims: Mapping[str, object], *, key: bytes = KEY, algorithm: str = "HS256", lifetime_s: int = DAY_S) -> str:
+    return jwt.encode({"exp": int(time.time()) + lifetime_s, **claims}, key, algorithm=algorithm)
+
+
+def from_jwt(claims: Mapping[str, object], *headers: tuple[bytes, bytes], rules: JwtRules = RULES) -> Principal:
+    return http(AuthMode.JWT_HS256, rules=rules).authenticate([bearer(token(claims)), *headers])
+
+
+# --- the principal
+
+
+def test_a_missing_scope_is_forbidden_with_the_scopes_that_would_do() -> None:
+    caller = Principal("planner", "planner", frozenset({"query:read"}))
+    caller.require_any("admin:read", "query:read")
+    with pytest.raises(Forbidden) as refused:
+        caller.require_any("facts:write", "admin:write")
+    assert refused.value.data == {"code": "MISSING_SCOPE", "missingAnyScope": ["facts:write", "admin:write"]}
+    assert "facts:write, admin:write" in refused.value.message
+
+
+def test_scopes_are_compared_literally() -> None:
+    caller = Principal(None, None, frozenset({"admin:*", "Facts:write"}))
+    for scope in ("admin:read", "facts:write"):
+        with pytest.raises(Forbidden):
+            caller.require_any(scope)
+
+
+def test_where_every_check_passes_no_scope_is_missing() -> None:
+    Principal(None, None, scopes=None).require_any("facts:write")
+
+
+@pytest.mark.parametrize(
+    ("caller", "for_read", "for_write"),
+    [
+        (Principal(None, "alice", scopes=None), Viewer(owners=("alice",)), Viewer(owners=("alice",))),
+        (Principal(None, "alice", AGENT_SCOPES), Viewer(owners=("alice",)), Viewer(owners=("alice",))),
+        (Principal(None, None, scopes=None), RAW_ADMIN, RAW_ADMIN),
+        (Principal(None, None, frozenset({"admin:read"})), RAW_ADMIN, ANONYMOUS),
+        (Principal(None, None, frozenset({"admin:write"})), ANONYMOUS, RAW_ADMIN),
+        (Principal(None, None, frozenset({"query:read", "facts:write"})), ANONYMOUS, ANONYMOUS),
+        (Principal(None, None, AGENT_SCOPES, confined=True), ANONYMOUS, ANONYMOUS),
+        (Principal(None, "alice", AGENT_SCOPES, confined=True), Viewer(owners=("alice",)), Viewer(owners=("alice",))),
+    ],
+)
+def test_a_passport_sees_its_own_an_administrator_everything_and_others_what_is_public(
+    caller: Principal, for_read: Viewer, for_write: Viewer
+) -> None:
+    assert caller.viewer_for_read == for_read
+    assert caller.viewer_for_write == for_write
+
+
+# --- mode off
+
+
+@pytest.mark.parametrize("registry", [NOBODY, OPERATOR, AGENTS])
+@pytest.mark.parametrize("credential", [bearer(PLANNER_TOKEN), bearer("nonsense"), scopes("query:read")])
+def test_off_looks_at_the_passport_header_and_nothing_else(
+    registry: AgentRegistry, credential: tuple[bytes, bytes]
+) -> None:
+    off = http(AuthMode.OFF, registry)
+    assert off.authenticate([credential]) == Principal(None, None, scopes=None)
+    assert off.authenticate([credential, passport("alice")]) == Principal(None, "alice", scopes=None)
+
+
+@pytest.mark.parametrize("mode", AuthMode)
+def test_a_malformed_passport_header_is_refused_in_every_mode(mode: AuthMode) -> None:
+    for headers in ([passport("b@d")], [passport("alice"), passport("bob")]):
+        with pytest.raises(InvalidArgument) as refused:
+            http(mode).authenticate(headers)
+        assert refused.value.data == {"code": "invalid-passport-header"}
+
+
+# --- agent tokens
+
+TOKEN_MODES = pytest.mark.parametrize("mode", [AuthMode.DEV_SCOPES, AuthMode.JWT_HS256])
+
+
+@TOKEN_MODES
+def test_the_operator_acts_as_itself_or_as_whom_it_names_with_all_agent_scopes(mode: AuthMode) -> None:
+    authenticator = http(mode, OPERATOR)
+    assert authenticator.authenticate([bearer(OPERATOR_TOKEN)]) == Principal("default", "default", AGENT_SCOPES)
+    assert authenticator.authenticate([bearer(OPERATOR_TOKEN), passport("p_alice")]) == Principal(
+        "default", "p_alice", AGENT_SCOPES
+    )
+
+
+@TOKEN_MODES
+def test_other_agents_act_as_themselves_only_and_never_write_as_admin(mode: AuthMode) -> None:
+    authenticator = http(mode, AGENTS)
+    planner = Principal("planner", "planner", AGENT_SCOPES - {"admin:write"})
+    assert authenticator.authenticate([bearer(PLANNER_TOKEN)]) == planner
+    assert authenticator.authenticate([bearer(PLANNER_TOKEN), passport("planner")]) == planner
+    for other in ("writer", "p_alice", "Planner"):
+        with pytest.raises(Forbidden, match="'planner'") as refused:
+            authenticator.authenticate([bearer(PLANNER_TOKEN), passport(other)])
+        assert refused.value.data == {"code": "PASSPORT_HEADER_MISMATCH"}
+
+
+@TOKEN_MODES
+def test_an_agent_called_default_in_the_list_is_no_operator(mode: AuthMode) -> None:
+    authenticator = http(mode, AgentRegistry.parse(None, f"default:{PLANNER_TOKEN}"))
+    caller = authenticator.authenticate([bearer(PLANNER_TOKEN)])
+    assert caller.scopes == AGENT_SCOPES - {"admin:write"}
+    with pytest.raises(Forbidden):
+        authenticator.authenticate([bearer(PLANNER_TOKEN), passport("p_alice")])
+
+
+@TOKEN_MODES
+@pytest.mark.parametrize("scheme", [b"Bearer ", b"bearer ", b"Bearer  "])
+def test_an_agent_token_is_looked_for_first_and_trimmed(mode: AuthMode, scheme: bytes) -> None:
+    headers = [scopes("admin:write"), (b"authorization", scheme + PLANNER_TOKEN.encode() + b" ")]
+    assert http(mode, AGENTS).authenticate(headers).name == "planner"
+    assert "admin:write" not in (http(mode, AGENTS).authenticate(headers).scopes or ())
+
+
+# --- dev_scopes
+
+
+@pytest.mark.parametrize(
+    ("headers", "declared"),
+    [
+        ([scopes("query:read, facts:write\tadmin:read,,")], {"query:read", "facts:write", "admin:read"}),
+        ([scopes("query:read"), scopes("facts:write")], {"query:read", "facts:write"}),
+        ([scopes("query:read"), bearer("admin:write")], {"query:read"}),
+        ([scopes("")], set()),
+        ([scopes(""), bearer("admin:write")], set()),
+        ([bearer("query:read facts:write")], {"query:read", "facts:write"}),
+        ([(b"authorization", b"bearer query:read,facts:write")], {"query:read", "facts:write"}),
+        ([bearer("")], set()),
+    ],
+)
+def test_a_development_client_declares_its_scopes(headers: Headers, declared: set[str]) -> None:
+    assert http(AuthMode.DEV_SCOPES).authenticate(headers) == Principal(None, None, frozenset(declared))
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        [],
+        [passport("alice")],
+        [(b"authorization", b"Basic abc")],
+        [(b"authorization", b"Bearer query:read"), (b"authorization", b"Bearer query:read")],
+    ],
+)
+def test_a_development_client_that_declares_nothing_is_unauthenticated(headers: Headers) -> None:
+    with pytest.raises(Unauthorized, match="X-Corecrux-Scopes") as refused:
+        http(AuthMode.DEV_SCOPES).authenticate(headers)
+    assert refused.value.data == {"code": "UNAUTHENTICATED", "hint": refused.value.message}
+
+
+def test_without_agents_a_development_client_may_name_anybody_and_be_raw_administrator() -> None:
+    dev = http(AuthMode.DEV_SCOPES)
+    assert dev.authenticate([scopes("query:read"), passport("planner")]).viewer_for_read.owners == ("planner",)
+    assert dev.authenticate([scopes("admin:read")]).viewer_for_read is RAW_ADMIN
+
+
+@pytest.mark.parametrize("registry", [OPERATOR, AGENTS])
+def test_where_agents_have_tokens_a_self_declared_caller_never_sees_what_is_theirs(registry: AgentRegistry) -> None:
+    dev = http(AuthMode.DEV_SCOPES, registry)
+    everything = scopes("admin:read admin:write passport:impersonate")
+    caller = dev.authenticate([everything])
+    assert (caller.viewer_for_read, caller.viewer_for_write) == (ANONYMOUS, ANONYMOUS)
+    assert dev.authenticate([everything, passport("p_alice")]).viewer_for_read == Viewer(owners=("p_alice",))
+    for name in registry.names:
+        with pytest.raises(Forbidden, match="Authorization: Bearer") as refused:
+            dev.authenticate([everything, passport(name)])
+        assert refused.value.data == {"code": "PASSPORT_HEADER_UNBOUND"}
+
+
+# --- jwt_hs256
+
+
+def test_jwt_mode_does_not_start_without_a_key() -> None:
+    with pytest.raises(SettingError, match="CORECRUXD_JWT_HS256_SECRET"):
+        http(AuthMode.JWT_HS256, rules=None)
+
+
+@pytest.mark.parametrize(
+    ("length", "allow_weak", "accepted"),
+    [(0, False, False), (31, False, False), (32, False, True), (0, True, False), (1, True, True), (31, True, True)],
+)
+def test_a_key_has_32_bytes_unless_a_weak_one_is_allowed(length: int, allow_weak: bool, accepted: bool) -> None:
+    if accepted:
+        assert "kkk" not in repr(JwtRules(b"k" * length, allow_weak=allow_weak))
+    else:
+        with pytest.raises(SettingError, match=f"has {length} bytes"):
+            JwtRules(b"k" * length, allow_weak=allow_weak)
+
+
+def test_the_file_of_a_key_pair_is_no_key() -> None:
+    with pytest.raises(SettingError, match="key pair"):
+        JwtRules(b"-----BEGIN PUBLIC KEY-----\nMFkwEwYHKoZIzj0CAQYIKoZIzj0D\n-----END PUBLIC KEY-----\n")
+
+
+@pytest.mark.filterwarnings("ignore::jwt.InsecureKeyLengthWarning")
+def test_a_weak_key_that_is_allowed_verifies_what_it_signed() -> None:
+    rules = JwtRules(b"weak", allow_weak=True)
+    assert rules.claims(token({"sub": "alice"}, key=b"weak"))["sub"] == "alice"
+    with pytest.raises(Unauthorized):
+        rules.claims(token({"sub": "alice"}, key=b"Weak"))
+
+
+def test_a_request_without_a_bearer_is_unauthenticated() -> None:
+    for headers in ([], [scopes("admin:write")], [(b"authorization", b"Basic abc")]):
+        with pytest.raises(Unauthorized) as refused:
+            http(AuthMode.JWT_HS256).authenticate(headers)
+        assert refused.value.data == {"code": "UNAUTHENTICATED", "hint": refused.value.message}
+
+
+def _segment(text: str) -> str:
+    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+
+UNSIGNED = _segment('{"alg": "none"}') + "." + _segment('{"exp": 4102444800, "sub": "alice"}') + "."
+
+REFUSED = {
+    "foreign key": (token({}, key=b"x" * 32), "signature"),
+    "expired": (token({}, lifetime_s=-40), "expired"),
+    "not yet valid": (token({"nbf": int(time.time()) + DAY_S}, lifetime_s=2 * DAY_S), "not valid yet"),
+    "null exp": (token({"exp": None}), "lacks exp"),
+    "no exp": (jwt.encode({"sub": "alice"}, KEY, algorithm="HS256"), "lacks exp"),
+    "exp that is no number": (token({"exp": "soon"}), "well-formed"),
+    "sub that is no text": (token({"sub": 7}), "well-formed"),
+    "another HMAC": (token({}, key=b"k" * 64, algorithm="HS512"), "well-formed"),
+    "no signature": (UNSIGNED, "well-formed"),
+    "deep header": (f"{_segment('[' * 5000)}.{_segment('{}')}.{_segment('x')}", "well-formed"),
+    "one letter more": (f"{token({'sub': 'alice'})}x", "the bearer token was refused"),
+    "no JSON": ("a.b.c", "well-formed"),
+    "empty": ("", "well-formed"),
+    "agent token of another daemon": (PLANNER_TOKEN, "neither an agent's token"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_bearer_that_does_not_hold_is_refused_with_the_reason_and_not_shown(case: str) -> None:
+    presented, fault = REFUSED[case]
+    with pytest.raises(Unauthorized, match=fault) as refused:
+        http(AuthMode.JWT_HS256).authenticate([bearer(presented)])
+    assert refused.value.data == {"code": "UNAUTHENTICATED", "hint": refused.value.message}
+    assert not presented or presented not in refused.value.message
+
+
+@pytest.mark.parametrize(("claim", "from_now_s"), [("exp", -15), ("nbf", 15), ("iat", 3600)])
+def test_clocks_may_differ_by_half_a_minute_and_the_time_of_issue_is_not_checked(claim: str, from_now_s: int) -> None:
+    assert from_jwt({"sub": "alice", claim: int(time.time()) + from_now_s}).name == "alice"
+
+
+@pytest.mark.parametrize(("claim", "from_now_s"), [("exp", -45), ("nbf", 45)])
+def test_clocks_may_not_differ_by_more(claim: str, from_now_s: int) -> None:
+    with pytest.raises(Unauthorized):
+        from_jwt({"sub": "alice", claim: int(time.time()) + from_now_s})
+
+
+@pytest.mark.parametrize("claims", [{"aud": "somebody"}, {"aud": ["x"]}, {"iss": "x"}, {"iat": "once"}])
+def test_an_issuer_and_an_audience_that_nobody_configured_are_not_checked(claims: dict[str, object]) -> None:
+    assert from_jwt({"sub": "alice", **claims}).name == "alice"
+
+
+@pytest.mark.parametrize(
+    ("claims", "fault"),
+    [
+        ({"iss": "https://id.example", "aud": "crux"}, None),
+        ({"iss": "https://id.example", "aud": ["other", "crux"]}, None),
+        ({"iss": "https://id", "aud": "crux"}, "iss is not"),
+        ({"iss": "https://id.example", "aud": "cru"}, "aud is not"),
+        ({"iss": "https://id.example", "aud": ["other"]}, "aud is not"),
+        ({"aud": "crux"}, "lacks"),
+        ({"iss": "https://id.example"}, "lacks"),
+    ],
+)
+def test_a_configured_issuer_and_audience_are_required(claims: dict[str, object], fault: str | None) -> None:
+    rules = JwtRules(KEY, issuer="https://id.example", audience="crux")
+    if fault is None:
+        assert from_jwt({"sub": "alice", **claims}, rules=rules).name == "alice"
+    else:
+        with pytest.raises(Unauthorized, match=fault):
+            from_jwt(claims, rules=rules)
+
+
+@pytest.mark.parametrize(
+    ("claims", "found"),
+    [
+        ({}, set()),
+        ({"scope": "query:read  facts:write"}, {"query:read", "facts:write"}),
+        ({"scp": "query:read facts:write"}, {"query:read", "facts:write"}),
+        ({"scp": ["query:read"], "scopes": ["facts:write"]}, {"query:read", "facts:write"}),
+        ({"scope": "a", "scp": "b", "scopes": ["c"], "permissions": ["d"]}, {"a", "b", "c", "d"}),
+        ({"scope": 7, "scp": {"admin:write": True}, "scopes": [None, ["admin:write"], "c"]}, {"c"}),
+        ({"scope": "query:read,admin:write"}, {"query:read,admin:write"}),
+        ({"Scope": "admin:write"}, set()),
+    ],
+)
+def test_the_scopes_of_a_jwt_are_the_union_of_its_scope_claims(claims: dict[str, object], found: set[str]) -> None:
+    assert from_jwt(claims).scopes == frozenset(found)
+
+
+PASSPORT_CLAIMS = ["passport_id", "passportId", "passport", "passport_fpr", "passportFpr", "pid", "sub", "subject"]
+
+
+@pytest.mark.parametrize("position", range(len(PASSPORT_CLAIMS)))
+def test_the_passport_is_the_first_passport_claim_that_is_a_text_else_the_subject(position: int) -> None:
+    claims: dict[str, object] = {name: name for name in PASSPORT_CLAIMS[position:]}
+    claims |= dict.fromkeys(PASSPORT_CLAIMS[:position], "")
+    assert from_jwt(claims).passport == PASSPORT_CLAIMS[position]
+
+
+def test_a_claim_that_is_no_printable_text_names_no_passport() -> None:
+    assert from_jwt({"passport_id": 7, "passport": ["alice"], "pid": None, "subject": "a\ud800"}).passport is None
+
+
+@pytest.mark.parametrize(
+    ("claims", "name"), [({"sub": "a", "pid": "b"}, "a"), ({"subject": "c"}, "c"), ({"pid": "b"}, None)]
+)
+def test_the_name_of_a_jwt_caller_is_its_subject(claims: dict[str, object], name: str | None) -> None:
+    assert from_jwt(claims).name == name
+
+
+@pytest.mark.parametrize(
+    ("claims", "header", "outcome"),
+    [
+        ({"pid": "alice"}, None, "alice"),
+        ({"pid": "alice"}, "alice", "alice"),
+        ({"pid": "alice"}, "bob", Forbidden),
+        ({"pid": "alice", "scope": "admin:read facts:write"}, "bob", Forbidden),
+        ({"pid": "alice", "scope": "passport:impersonate"}, "bob", "bob"),
+        ({"pid": "alice", "scope": "admin:write"}, "bob", "bob"),
+        ({"scope": "query:read"}, "bob", Forbidden),
+        ({"scope": "admin:write"}, "bob", "bob"),
+        ({"scope": "admin:write"}, None, None),
+    ],
+)
+def test_a_jwt_caller_acts_as_its_own_passport_unless_it_may_impersonate(
+    claims: dict[str, object], header: str | None, outcome: object
+) -> None:
+    headers = [] if header is None else [passport(header)]
+    if outcome is Forbidden:
+        with pytest.raises(Forbidden, match="passport:impersonate or admin:write") as refused:
+            from_jwt(claims, *headers)
+        code = "PASSPORT_HEADER_MISMATCH" if "pid" in claims else "PASSPORT_HEADER_UNBOUND"
+        assert refused.value.data == {"code": code}
+    else:
+        assert from_jwt(claims, *headers).passport == outcome
+
+
+def test_a_jwt_administrator_without_a_passport_is_raw_administrator_though_agents_have_tokens() -> None:
+    caller = http(AuthMode.JWT_HS256, AGENTS).authenticate([bearer(token({"scope": "admin:read"}))])
+    assert caller.viewer_for_read is RAW_ADMIN
+
+
+header_pairs = st.tuples(
+    st.sampled_from([b"authorization", b"x-corecrux-scopes", b"x-corecrux-passport-id", b"host"]),
+    st.one_of(
+        st.binary(max_size=20),
+        st.binary(max_size=40).map(lambda value: b"Bearer " + value),
+        st.sampled_from([b"planner", b"writer", b"admin:read admin:write", b"Bearer " + PLANNER_TOKEN.encode()]),
+    ),
+)
+
+
+@given(st.sampled_from([AuthMode.DEV_SCOPES, AuthMode.JWT_HS256]), st.lists(header_pairs, max_size=4))
+@example(AuthMode.DEV_SCOPES, [(b"x-corecrux-passport-id", b"writer"), (b"x-corecrux-scopes", b"admin:read")])
+def test_no_headers_let_a_caller_see_the_private_facts_of_an_agent_without_its_token(
+    mode: AuthMode, headers: Headers
+) -> None:
+    try:
+        caller = http(mode, AGENTS).authenticate(headers)
+    except (Unauthorized, Forbidden, InvalidArgument):
+        return
+    for viewer in (caller.viewer_for_read, caller.viewer_for_write):
+        assert not viewer.sees_all
+        assert "writer" not in viewer.owners
+        assert "planner" not in viewer.owners or bearer(PLANNER_TOKEN) in headers
+
+
+# --- MCP
+
+
+@pytest.mark.parametrize(
+    ("registry", "headers", "outcome"),
+    [
+        (NOBODY, [], None),
+        (NOBODY, [bearer(PLANNER_TOKEN)], None),
+        (NOBODY, [(b"authorization", b"Basic abc")], None),
+        (OPERATOR, [bearer(OPERATOR_TOKEN)], Agent("default", operator=True)),
+        (AGENTS, [bearer(PLANNER_TOKEN)], Agent("planner")),
+        (AGENTS, [bearer(WRITER_TOKEN), passport("planner")], Agent("writer")),
+        (AGENTS, [], Unauthorized),
+        (AGENTS, [bearer("")], Unauthorized),
+        (AGENTS, [bearer(PLANNER_TOKEN + "p")], Unauthorized),
+        (AGENTS, [bearer(" " + PLANNER_TOKEN)], Unauthorized),
+        (AGENTS, [(b"authorization", b"bearer " + PLANNER_TOKEN.encode())], Unauthorized),
+        (AGENTS, [bearer(PLANNER_TOKEN), bearer(PLANNER_TOKEN)], Unauthorized),
+    ],
+)
+def test_mcp_knows_agents_by_token_and_lets_the_anonymous_in_only_where_there_are_none(
+    registry: AgentRegistry, headers: Headers, outcome: object
+) -> None:
+    authenticator = McpAuthenticator(registry)
+    if outcome is Unauthorized:
+        with pytest.raises(Unauthorized) as refused:
+            authenticator.authenticate(headers)
+        assert PLANNER_TOKEN not in refused.value.message
+        assert "token" in refused.value.message
+    else:
+        assert authenticator.authenticate(headers) == outcome
