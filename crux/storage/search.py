@@ -1,7 +1,7 @@
 """Reads: each turns a message into SQL over one read-only connection."""
 
 import sqlite3
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from attrs import frozen
@@ -58,23 +58,24 @@ def _search(search: Search, connection: sqlite3.Connection, policy: DecayPolicy)
     if search.words:
         clauses.append(_containing(search.words, indexed=not search.include_superseded))
     rank = _effective(search.now_us, policy) if search.decayed else Clause("confidence")
-    floor = 0.0 if search.min_effective_confidence is None else search.min_effective_confidence
-    where = " AND ".join(clause.sql for clause in clauses)
+    below = 0
+    if search.min_effective_confidence is not None:
+        low = Clause(f"{rank.sql} < ?", (*rank.parameters, search.min_effective_confidence))
+        below = _count(connection, [*clauses, low])
+        clauses.append(Clause(f"NOT ({low.sql})", low.parameters))
+    where = _all(clauses)
+    # Only the rows that are returned are read whole: values may be large.
     rows = connection.execute(
         f"""
-        SELECT {COLUMNS}, rank, total, below FROM (
-            SELECT seq AS hit, rank, count(*) FILTER (WHERE rank >= ?) OVER () AS total,
-                   count(*) FILTER (WHERE rank < ?) OVER () AS below
-            FROM (SELECT seq, stored_at AS at, {rank.sql} AS rank FROM facts WHERE {where})
+        SELECT {COLUMNS} FROM (
+            SELECT seq AS hit, {rank.sql} AS rank, stored_at AS at FROM facts WHERE {where.sql}
             ORDER BY rank DESC, at DESC, hit DESC LIMIT ?
-        ) JOIN facts ON seq = hit ORDER BY rank DESC, stored_at DESC, seq DESC
+        ) JOIN facts ON seq = hit ORDER BY rank DESC, at DESC, hit DESC
         """,
-        (floor, floor, *rank.parameters, *(p for c in clauses for p in c.parameters), search.top_k),
+        (*rank.parameters, *where.parameters, search.top_k + 1),
     ).fetchall()
-    if not rows:
-        return Found((), 0, 0)
-    *_, total, below = rows[0]
-    return Found(tuple(fact_of(row[:-3]) for row in rows if row[-3] >= floor), total, below)
+    total = len(rows) if len(rows) <= search.top_k else _count(connection, clauses)
+    return Found(tuple(fact_of(row) for row in rows[: search.top_k]), total, below)
 
 
 def _effective(now_us: int, policy: DecayPolicy) -> Clause:
@@ -146,17 +147,15 @@ def _chain(chain: Chain, connection: sqlite3.Connection, policy: DecayPolicy) ->
     clauses = [_named(chain.entity), *_visible(chain.viewer), *_of_tenant(chain.tenant)]
     if chain.key is not None:
         clauses.append(Clause("key = ?", (chain.key,)))
-    return tuple(fact_of(row) for row in _select(connection, clauses, "ORDER BY seq"))
+    where = _all(clauses)
+    rows = connection.execute(f"SELECT {COLUMNS} FROM facts WHERE {where.sql} ORDER BY seq", where.parameters)
+    return tuple(fact_of(row) for row in rows)
 
 
 def _entities(entities: Entities, connection: sqlite3.Connection, policy: DecayPolicy) -> tuple[str, ...]:
-    clauses = [Clause("deleted = 0"), *_visible(entities.viewer), *_of_tenant(entities.tenant)]
-    where = " AND ".join(clause.sql for clause in clauses)
+    where = _all([Clause("deleted = 0"), *_visible(entities.viewer), *_of_tenant(entities.tenant)])
     name = "entity" if entities.viewer.sees_all else "shown"
-    rows = connection.execute(
-        f"SELECT DISTINCT {name} FROM facts WHERE {where} ORDER BY {name}",
-        [p for clause in clauses for p in clause.parameters],
-    )
+    rows = connection.execute(f"SELECT DISTINCT {name} FROM facts WHERE {where.sql} ORDER BY {name}", where.parameters)
     return tuple(name for (name,) in rows)
 
 
@@ -164,16 +163,26 @@ def _export(export: Export, connection: sqlite3.Connection, policy: DecayPolicy)
     clauses = [Clause("seq > ?", (export.cursor,)), *_visible(export.viewer), *_of_tenant(export.tenant)]
     if export.since_us is not None:
         clauses.append(Clause("stored_at >= ?", (export.since_us,)))
-    rows = _select(connection, clauses, f"ORDER BY seq LIMIT {export.limit + 1}", extra=", seq")
+    where = _all(clauses)
+    rows = connection.execute(
+        f"SELECT {COLUMNS}, seq FROM facts WHERE {where.sql} ORDER BY seq LIMIT ?",
+        (*where.parameters, export.limit + 1),
+    ).fetchall()
     page = rows[: export.limit]
     cursor = page[-1][-1] if len(rows) > len(page) else None
     return Page(tuple(fact_of(row[:-1]) for row in page), cursor)
 
 
-def _select(connection: sqlite3.Connection, clauses: list[Clause], tail: str, extra: str = "") -> list[tuple[Any, ...]]:
-    where = " AND ".join(clause.sql for clause in clauses)
-    parameters = [p for clause in clauses for p in clause.parameters]
-    return connection.execute(f"SELECT {COLUMNS}{extra} FROM facts WHERE {where} {tail}", parameters).fetchall()
+def _all(clauses: Sequence[Clause]) -> Clause:
+    """The clause that holds where every one of `clauses` does."""
+    sql = " AND ".join(clause.sql for clause in clauses)
+    return Clause(sql, tuple(value for clause in clauses for value in clause.parameters))
+
+
+def _count(connection: sqlite3.Connection, clauses: Sequence[Clause]) -> int:
+    where = _all(clauses)
+    (count,) = connection.execute(f"SELECT count(*) FROM facts WHERE {where.sql}", where.parameters).fetchone()
+    return int(count)
 
 
 _READS: Mapping[type, Callable[[Any, sqlite3.Connection, DecayPolicy], object]] = {

@@ -18,7 +18,13 @@ from crux.storage.commands import apply
 from crux.storage.sqlite import connect_writer, is_environmental, storage_error
 from crux.storage.transaction import Transaction
 
-CHECKPOINT_IDLE_S = 30.0
+# When no write came for a moment after some did, the thread tidies up: a search costs by the number of segments its index
+# is in, and a long log costs every reader. Each step is small, so that a write never waits for more than one.
+TIDY_IDLE_S = 0.5
+MERGE_PAGES = 64
+
+MERGE = "INSERT INTO facts_text (facts_text, rank) VALUES ('merge', ?)"
+MERGE_DID_WORK = 2  # https://sqlite.org/fts5.html#the_merge_command
 
 Outcomes = list[object]
 
@@ -70,15 +76,17 @@ class Writer:
         self._thread.join()
 
     def _work(self) -> None:
+        untidy = False
         while True:
             try:
-                job = self._jobs.get(timeout=CHECKPOINT_IDLE_S)
+                job = self._jobs.get(timeout=TIDY_IDLE_S if untidy else None)
             except queue.Empty:
-                self._checkpoint()
+                untidy = self._tidy()
                 continue
             if job is None:
                 break
             job.finish(outcome.capture(self._commit, job.commands, job.now_us))
+            untidy = True
         self._checkpoint()
         self._connection.close()
 
@@ -118,6 +126,20 @@ class Writer:
     def _roll_back(self) -> None:
         if self._connection.in_transaction:
             self._connection.execute("ROLLBACK")
+
+    def _tidy(self) -> bool:
+        """Merge the search index until it is done or a write waits; then fold the log. Whether anything is left to do."""
+        try:
+            while self._jobs.empty():
+                before = self._connection.total_changes
+                self._connection.execute(MERGE, (MERGE_PAGES,))
+                if self._connection.total_changes - before < MERGE_DID_WORK:
+                    self._checkpoint()
+                    return False
+        except sqlite3.Error as error:
+            if not is_environmental(error):
+                raise
+        return True
 
     def _checkpoint(self) -> None:
         """Fold the log into the database; readers that still need it, or a full disk, only put it off."""

@@ -6,6 +6,8 @@ So the accept loop is ours: it keeps the streams, and at the deadline it closes 
 
 from __future__ import annotations
 
+import logging
+import sys
 from collections.abc import Sequence
 
 import trio
@@ -56,7 +58,9 @@ class HypercornServer:
         config = Config()
         config.keep_alive_timeout = KEEP_ALIVE_S
         config.read_timeout = READ_TIMEOUT_S
+        config.keep_alive_max_requests = sys.maxsize
         config.include_server_header = False
+        config.errorlog = logging.getLogger("hypercorn.error")
         app = ASGIWrapper(self.app)  # type: ignore[arg-type]  # our events are plain mappings
 
         async def connection(stream: trio.SocketStream) -> None:

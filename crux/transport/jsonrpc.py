@@ -9,8 +9,17 @@ import msgspec
 
 from crux.errors import CruxError, InvalidArgument, ParseError
 from crux.tools.pipeline import Answer
+from crux.transport.json_text import (
+    LONE_SURROGATE,
+    MOST_NESTED,
+    NUL,
+    holds_nul,
+    is_nested_deeper,
+    not_json,
+    too_deep,
+    with_lone_surrogates,
+)
 
-MOST_NESTED = 200
 _NULL = msgspec.Raw(b"null")
 _COMPLAINT_LENGTH = 200
 
@@ -43,15 +52,14 @@ def read_request(body: bytes) -> Request:
     except msgspec.ValidationError as error:
         raise ParseError(f"not a JSON-RPC request: {str(error)[:_COMPLAINT_LENGTH]}") from None
     except RecursionError:
-        raise _too_deep() from None
+        raise too_deep() from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         _refuse_lone_surrogates(body)
-        raise ParseError(f"not JSON: {str(error)[:_COMPLAINT_LENGTH]}") from None
-    # Only a body with that many brackets can be that deep, and only one with this escape can hold NUL.
-    if body.count(b"{") + body.count(b"[") > MOST_NESTED and _depth(request.params) >= MOST_NESTED:
-        raise _too_deep()
-    if b"\\u0000" in body and _holds_nul(request.params):
-        raise BadText("text must not hold NUL (\\u0000)", request.id)
+        raise not_json(error) from None
+    if is_nested_deeper(body, request.params, MOST_NESTED - 1):
+        raise too_deep()
+    if holds_nul(body, request.params):
+        raise BadText(NUL, request.id)
     return request
 
 
@@ -83,41 +91,9 @@ def error_response(request_id: msgspec.Raw | None, error: CruxError) -> bytes:
     return b'{"jsonrpc":"2.0","id":' + bytes(request_id or _NULL) + b',"error":' + _encode(body) + b"}"
 
 
-def _too_deep() -> ParseError:
-    return ParseError(f"nested deeper than {MOST_NESTED}")
-
-
 def _refuse_lone_surrogates(body: bytes) -> None:
-    """Raise `BadText` where a lone surrogate is all that is wrong with `body`."""
-    try:
-        found = json.loads(body)
-    except (ValueError, RecursionError):
-        return
+    """Raise `BadText` where lone surrogates are what is wrong with `body`."""
+    found = with_lone_surrogates(body)
     if isinstance(found, dict) and isinstance(found.get("jsonrpc"), str) and isinstance(found.get("method"), str):
         request_id = msgspec.Raw(json.dumps(found.get("id")).encode())
-        raise BadText("text must be Unicode without lone surrogates (\\ud800 to \\udfff)", request_id)
-
-
-def _depth(value: object) -> int:
-    """How deep arrays and objects are nested in `value`, without recursion."""
-    depth, level = 0, [value]
-    while level := [item for item in level if isinstance(item, dict | list)]:
-        depth += 1
-        level = [item for parent in level for item in (parent.values() if isinstance(parent, dict) else parent)]
-    return depth
-
-
-def _holds_nul(value: object) -> bool:
-    """Whether any string in `value` holds NUL, without recursion."""
-    waiting = [value]
-    while waiting:
-        item = waiting.pop()
-        if isinstance(item, str):
-            if "\0" in item:
-                return True
-        elif isinstance(item, dict):
-            waiting += item.keys()
-            waiting += item.values()
-        elif isinstance(item, list):
-            waiting += item
-    return False
+        raise BadText(LONE_SURROGATE, request_id)

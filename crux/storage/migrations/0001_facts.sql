@@ -30,6 +30,7 @@ CREATE INDEX facts_by_chain ON facts (shown, key, seq);
 -- Words of live facts (neither deleted nor superseded, and not the daemon's own), folded, findable by any part of three
 -- characters or more.
 CREATE VIRTUAL TABLE facts_text USING fts5 (text, tokenize = 'trigram');
+INSERT INTO facts_text (facts_text, rank) VALUES ('usermerge', 2);
 
 -- One row, rewritten to learn whether writing works.
 CREATE TABLE probe (id INTEGER PRIMARY KEY CHECK (id = 1), written_at INTEGER NOT NULL) STRICT;

@@ -147,9 +147,7 @@ async def test_the_age_of_the_oldest_message_is_reported(autojump_clock: trio.te
     assert mailbox.report().oldest_s == pytest.approx(7)
 
 
-async def test_handling_time_lands_in_its_bucket(
-    autojump_clock: trio.testing.MockClock, nursery: trio.Nursery
-) -> None:
+async def test_handling_time_lands_in_its_bucket(autojump_clock: trio.testing.MockClock, nursery: trio.Nursery) -> None:
     mailbox, actor = Mailbox("echo"), Echoer()
     nursery.start_soon(actor.serve, mailbox)
 

@@ -236,9 +236,7 @@ def test_an_epitome_is_the_longest_start_of_the_fact_that_fits(entity: str, key:
     assert epitome == whole or len(whole[: len(epitome) + 1].encode()) > 80
 
 
-@pytest.mark.parametrize(
-    ("text", "digits"), [("", "blake3:af1349b9f5f9a1a6"), ("abc", "blake3:6437b3ac38465133")]
-)
+@pytest.mark.parametrize(("text", "digits"), [("", "blake3:af1349b9f5f9a1a6"), ("abc", "blake3:6437b3ac38465133")])
 def test_a_content_hash_is_the_start_of_blake3(text: str, digits: str) -> None:
     assert content_hash(text) == digits
 

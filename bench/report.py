@@ -1,0 +1,143 @@
+"""A run as a record: what was measured, where and with what. Kept as JSON, shown as a table."""
+
+import json
+import platform
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+
+import attrs
+import msgspec
+from attrs import frozen
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+import crux
+from bench.failure import BenchFailed
+from bench.mailbox import TARGET_COST
+from bench.measure import Row, against
+from bench.servers import Cores
+from bench.settings import Settings
+
+CEILING_FLOOR = 8_000
+"""Calls per second that the generator must be able to make for its figures to be about the servers."""
+
+SECTIONS = {
+    "http": ("HTTP", "calls/s", "R"),
+    "durable": ("Durable writes", "writes/s", "fdatasync"),
+    "mailbox": ("Mailbox", "trips/s", "the channel"),
+}
+"""Title, unit of the rate, and the name of the reference."""
+
+_PACKAGES = ("hypercorn", "quart-trio", "trio", "mcp", "fastmcp", "uvicorn", "msgspec")
+
+
+@frozen
+class Report:
+    """One run, as it stands in `bench.json` and `baseline.json`."""
+
+    made_at: str
+    machine: dict[str, str]
+    versions: dict[str, str]
+    settings: Settings
+    cores: str
+    rows: tuple[Row, ...]
+
+
+def make_report(settings: Settings, cores: Cores, core_count: int, rows: Sequence[Row]) -> Report:
+    """The record of a run that ends now on this machine."""
+    return Report(
+        made_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        machine={
+            "system": f"{platform.system()} {platform.release()}",
+            "processor": _processor(),
+            "cores": str(core_count),
+            "python": f"{platform.python_implementation()} {platform.python_version()}",
+        },
+        versions={"crux": crux.__version__} | {name: version(name) for name in _PACKAGES},
+        settings=settings,
+        cores=str(cores),
+        rows=tuple(rows),
+    )
+
+
+def write(report: Report, path: Path) -> None:
+    """Write the record as JSON."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(attrs.asdict(report), indent=2) + "\n")
+
+
+def read(path: Path) -> Report:
+    """A record that `write` wrote; raises `BenchFailed` for anything else."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Report)
+    except msgspec.DecodeError as broken:
+        raise BenchFailed(f"{path} is no report of this bench ({broken}); renew it with --save-baseline") from broken
+
+
+def show(report: Report, stored: Report | None, console: Console) -> None:
+    """Print one table a section and what a reader should know before trusting it."""
+    for section in SECTIONS:
+        rows = [row for row in report.rows if row.section == section]
+        if rows:
+            console.print(_table(section, rows, () if stored is None else stored.rows))
+    for line in remarks(report, stored):
+        console.print(f"- {line}")
+
+
+def remarks(report: Report, stored: Report | None) -> list[str]:
+    """What qualifies the figures: pinning, the generator's limits, the mailbox target, the stored run."""
+    rows = {row.name: row for row in report.rows}
+    lines = [f"{report.cores}; {report.settings.rounds} rounds of {report.settings.seconds:g} s, medians"]
+    if (ceiling := rows.get("ceiling")) is not None:
+        if ceiling.rate < CEILING_FLOOR:
+            lines.append(
+                f"the generator made {ceiling.rate:,.0f} calls/s at most, under {CEILING_FLOOR:,}: a busy machine"
+            )
+        lines += [
+            f"{row.title} is near the generator's ceiling: it may be faster than shown"
+            for row in report.rows
+            if row.section == "http" and row is not ceiling and row.rate > 0.7 * ceiling.rate
+        ]
+    if (ask := rows.get("ask")) is not None and ask.ratio is not None:
+        verdict = "within" if 1 / ask.ratio <= TARGET_COST else "ABOVE"
+        lines.append(f"an ask costs {1 / ask.ratio:.2f} bare round trips, {verdict} the target of {TARGET_COST:g}")
+    if stored is not None:
+        lines.append(f"'then' compares ratios with the run stored at {stored.made_at}: above 1 is better than then")
+        if stored.machine != report.machine:
+            lines.append("that run was made on another machine or Python")
+    return lines
+
+
+def _table(section: str, rows: Sequence[Row], stored: Sequence[Row]) -> Table:
+    title, unit, reference = SECTIONS[section]
+    table = Table(
+        title=f"{title}: {unit}, ratio to {reference}",
+        title_justify="left",
+        box=SIMPLE_HEAD,
+        pad_edge=False,
+        collapse_padding=True,
+    )
+    table.add_column("what", min_width=33)
+    for heading in ("rate", "ratio", "p50 ms", "p95 ms", "p99 ms", "then"):
+        table.add_column(heading, justify="right")
+    for row in rows:
+        latency = row.latency
+        times = (None, None, None) if latency is None else (latency.p50_ms, latency.p95_ms, latency.p99_ms)
+        table.add_row(row.title, f"{row.rate:,.0f}", *map(_number, (row.ratio, *times, against(row, stored))))
+    return table
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
+
+
+def _processor() -> str:
+    if sys.platform == "linux":
+        for line in Path("/proc/cpuinfo").read_text(errors="replace").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()

@@ -1,0 +1,91 @@
+"""What JSON is taken from a peer: RFC 8259, of bounded nesting, with neither NUL nor lone surrogates in its strings."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from crux.errors import InvalidArgument, ParseError
+
+MOST_NESTED = 200
+NUL = "text must not hold NUL (\\u0000)"
+LONE_SURROGATE = "text must be Unicode without lone surrogates (\\ud800 to \\udfff)"
+
+_COMPLAINT_LENGTH = 200
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+_decode = msgspec.json.Decoder().decode
+
+
+def read_json(body: bytes) -> Any:
+    """The value in `body`.
+
+    Raises `ParseError` where it is no JSON or nested more than `MOST_NESTED` deep, `InvalidArgument` where a string
+    holds NUL or a lone surrogate.
+    """
+    try:
+        value = _decode(body)
+    except RecursionError:
+        raise too_deep() from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        if with_lone_surrogates(body) is not None:
+            raise InvalidArgument(LONE_SURROGATE) from None
+        raise not_json(error) from None
+    if is_nested_deeper(body, value, MOST_NESTED):
+        raise too_deep()
+    if holds_nul(body, value):
+        raise InvalidArgument(NUL)
+    return value
+
+
+def not_json(error: Exception) -> ParseError:
+    return ParseError(f"not JSON: {str(error)[:_COMPLAINT_LENGTH]}")
+
+
+def too_deep() -> ParseError:
+    return ParseError(f"nested deeper than {MOST_NESTED}")
+
+
+def with_lone_surrogates(body: bytes) -> object | None:
+    """The value in `body` where lone surrogates are what keeps it from being read, else None."""
+    try:
+        value: object = json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+    return value if any(_SURROGATE.search(text) for text in _strings(value)) else None
+
+
+def is_nested_deeper(body: bytes, value: object, most: int) -> bool:
+    """Whether arrays and objects are nested more than `most` deep in `value`, which is `body` or a part of it."""
+    # Only a body with that many brackets can be that deep.
+    if body.count(b"{") + body.count(b"[") <= most:
+        return False
+    depth, level = 0, [value]
+    while level := [item for item in level if isinstance(item, dict | list)]:
+        depth += 1
+        level = [item for parent in level for item in (parent.values() if isinstance(parent, dict) else parent)]
+    return depth > most
+
+
+def holds_nul(body: bytes, value: object) -> bool:
+    """Whether a string in `value`, which is `body` or a part of it, holds NUL."""
+    # Only a body with this escape can; JSON has no other way to write it.
+    return b"\\u0000" in body and any("\0" in text for text in _strings(value))
+
+
+def _strings(value: object) -> Iterator[str]:
+    """All strings in `value`, member names included, without recursion."""
+    waiting = [value]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, str):
+            yield item
+        elif isinstance(item, dict):
+            waiting += item.keys()
+            waiting += item.values()
+        elif isinstance(item, list):
+            waiting += item

@@ -1,0 +1,122 @@
+"""What Prometheus reads of the actors, the listeners, the database, the process and the tools (protocol 11.4)."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import accumulate
+
+from attrs import Factory, define
+from prometheus_client import CollectorRegistry, Metric, ProcessCollector, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+
+from crux import __version__
+from crux.actors.figures import BUCKETS_S, Report
+from crux.actors.mailbox import Mailbox
+from crux.transport.front import Load
+
+TOOL_BUCKETS_S = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+
+# What became of a message, by the name of its counter in `Report`.
+_OUTCOMES = ("handled", "refused", "crashed", "abandoned", "dropped", "overloaded")
+
+
+@define
+class _Durations:
+    """Calls per bucket of `TOOL_BUCKETS_S`, the last one for longer ones, and the seconds that they took together."""
+
+    counts: list[int] = Factory(lambda: [0] * (len(TOOL_BUCKETS_S) + 1))
+    sum_s: float = 0.0
+
+
+class Metrics:
+    """The figures of one daemon. Only the trio thread may touch it.
+
+    What others count is read when it is asked for; tools are counted here. `loads` are by name of the listener, `sizes`
+    gives bytes by name of the file. Passports are never a label.
+    """
+
+    def __init__(
+        self, mailboxes: Sequence[Mailbox], loads: Mapping[str, Load], sizes: Callable[[], Mapping[str, int]]
+    ) -> None:
+        self._mailboxes = mailboxes
+        self._loads = loads
+        self._sizes = sizes
+        self._tools: dict[tuple[str, bool], _Durations] = {}
+        self._registry = CollectorRegistry()
+        self._registry.register(self)
+        ProcessCollector(registry=self._registry)
+
+    def observe_tool(self, label: str, ok: bool, elapsed_s: float) -> None:
+        """Count one call of the tool named `label`, which is a name of the catalogue or `unknown`."""
+        durations = self._tools.get((label, ok))
+        if durations is None:
+            durations = self._tools[label, ok] = _Durations()
+        durations.counts[bisect_left(TOOL_BUCKETS_S, elapsed_s)] += 1
+        durations.sum_s += elapsed_s
+
+    def exposition(self) -> bytes:
+        """All of it in Prometheus' text format, version 0.0.4."""
+        return generate_latest(self._registry)
+
+    def collect(self) -> Iterator[Metric]:
+        """The readings, as the registry asks for them."""
+        build = GaugeMetricFamily("corecrux_build_info", "Which build this is", labels=["version"])
+        build.add_metric([__version__], 1)
+        yield build
+        yield from self._of_actors()
+        yield from self._of_listeners()
+        size = GaugeMetricFamily("corecrux_storage_bytes", "Bytes of a file of the database", labels=["file"])
+        for name, size_bytes in self._sizes().items():
+            size.add_metric([name], size_bytes)
+        yield size
+        yield self._of_tools()
+
+    def _of_actors(self) -> Iterator[Metric]:
+        reports = [mailbox.report() for mailbox in self._mailboxes]
+        yield _gauge("corecrux_actor_mailbox_depth", "Messages that wait", reports, lambda r: r.depth)
+        yield _gauge("corecrux_actor_mailbox_capacity", "Messages that may wait", reports, lambda r: r.capacity)
+        yield _gauge("corecrux_actor_oldest_message_seconds", "Age of the oldest one", reports, lambda r: r.oldest_s)
+        messages = CounterMetricFamily(
+            "corecrux_actor_messages", "Messages, by what became of them", labels=["actor", "outcome"]
+        )
+        restarts = CounterMetricFamily("corecrux_actor_restarts", "Times an actor was rebuilt", labels=["actor"])
+        handling = HistogramMetricFamily(
+            "corecrux_actor_handling_seconds", "Time an actor spends on a message", labels=["actor"]
+        )
+        for report in reports:
+            for outcome in _OUTCOMES:
+                messages.add_metric([report.name, outcome], getattr(report, outcome))
+            restarts.add_metric([report.name], report.restarts)
+            handling.add_metric([report.name], _buckets(BUCKETS_S, report.handling_counts), report.handling_sum_s)
+        yield from (messages, restarts, handling)
+
+    def _of_listeners(self) -> Iterator[Metric]:
+        inflight = GaugeMetricFamily("corecrux_http_inflight", "Requests under way", labels=["listener"])
+        shed = CounterMetricFamily("corecrux_http_shed", "Requests refused because of load", labels=["listener"])
+        for listener, load in self._loads.items():
+            inflight.add_metric([listener], load.inflight)
+            shed.add_metric([listener], load.shed)
+        yield from (inflight, shed)
+
+    def _of_tools(self) -> Metric:
+        durations = HistogramMetricFamily(
+            "corecrux_tool_invocation_duration_seconds", "Time a tool call takes", labels=["tool", "outcome"]
+        )
+        for (label, ok), observed in self._tools.items():
+            buckets = _buckets(TOOL_BUCKETS_S, observed.counts)
+            durations.add_metric([label, "ok" if ok else "error"], buckets, observed.sum_s)
+        return durations
+
+
+def _gauge(name: str, text: str, reports: Sequence[Report], value: Callable[[Report], float]) -> Metric:
+    gauge = GaugeMetricFamily(name, text, labels=["actor"])
+    for report in reports:
+        gauge.add_metric([report.name], value(report))
+    return gauge
+
+
+def _buckets(bounds_s: Sequence[float], counts: Sequence[int]) -> list[tuple[str, float]]:
+    """Counts per bucket as Prometheus has them: each includes those before it."""
+    names = [*(repr(bound) for bound in bounds_s), "+Inf"]
+    return list(zip(names, accumulate(counts), strict=True))

@@ -1,0 +1,155 @@
+"""The HTTP API as one ASGI application: Quart finds the route, and everything that all routes share is here."""
+
+from __future__ import annotations
+
+import secrets
+from functools import partial
+from typing import cast
+
+import structlog
+import trio
+from quart import Response, request
+from quart_trio import QuartTrio
+from werkzeug.exceptions import MethodNotAllowed as WrongMethod
+from werkzeug.exceptions import NotFound as NoSuchRoute
+from werkzeug.exceptions import RequestEntityTooLarge
+from werkzeug.routing import BaseConverter
+
+from crux.errors import ActorFailed, CruxError, NotFound, PayloadTooLarge
+from crux.tools.schema import shortened
+from crux.transport.asgi import DISCARD_FACTOR, App, Message, Receive, Scope, Send, discard_body
+from crux.transport.auth import Principal
+from crux.transport.rest import facts, health, sessions
+from crux.transport.rest.correlation import REQUEST_ID, TRACEPARENT, request_id, traceparent
+from crux.transport.rest.problems import MethodNotAllowed, RequestTimeout, problem
+from crux.transport.rest.queries import check_text
+from crux.transport.rest.route import PUBLIC, Api, HttpCall, Route
+
+log = structlog.get_logger("crux.rest")
+
+ROUTES = (*health.ROUTES, *facts.ROUTES, *sessions.ROUTES)
+# How long a peer may take to read an answer.
+SEND_DEADLINE_S = 60
+
+_NOBODY = Principal(None, None, frozenset())
+
+
+class _AnyText(BaseConverter):
+    """A variable of a path that may hold anything, slashes as well."""
+
+    regex = r"(?s:.+?)"
+    part_isolating = False
+    weight = 200
+
+
+def create_app(api: Api) -> App:
+    """The application. It answers every failure itself, with a problem document, and nothing else leaves it.
+
+    Expects `front.Front` around it, which has settled who may talk to this daemon and how much.
+    """
+    quart = QuartTrio("crux", static_folder=None)
+    quart.config.update(
+        MAX_CONTENT_LENGTH=api.max_body_bytes or None,
+        BODY_TIMEOUT=None,  # the request's own deadline holds
+        RESPONSE_TIMEOUT=SEND_DEADLINE_S,
+        PROVIDE_AUTOMATIC_OPTIONS=False,
+    )
+    quart.url_map.merge_slashes = False
+    quart.url_map.converters["text"] = _AnyText
+    for route in ROUTES:
+        view = partial(_serve, route, api)
+        quart.add_url_rule(route.path, f"{route.method} {route.path}", view, methods=[route.method])
+    quart.register_error_handler(Exception, _answer_failure)
+    return partial(_border, cast("App", quart), api.max_body_bytes)
+
+
+async def _border(app: App, max_body_bytes: int, scope: Scope, receive: Receive, send: Send) -> None:
+    """Pass a request on to `app`, and mark its response with the ids that the request and its trace go by."""
+    if scope["type"] == "websocket":
+        await send({"type": "websocket.close", "code": 1008})
+        return
+    if scope["type"] != "http":
+        await app(scope, receive, send)
+        return
+    headers = scope["headers"]
+    marks = [(REQUEST_ID, request_id(headers))]
+    # From here on the request carries its id, whoever gave it.
+    scope = {**scope, "headers": [*(pair for pair in headers if pair[0] != REQUEST_ID), *marks]}
+    if (trace := traceparent(headers)) is not None:
+        marks.append((TRACEPARENT, trace))
+
+    async def send_marked(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message = {**message, "headers": [*message["headers"], *marks]}
+        await send(message)
+
+    await app(scope, _discarding(receive, max_body_bytes) if max_body_bytes else receive, send_marked)
+
+
+def _discarding(receive: Receive, limit: int) -> Receive:
+    """`receive` for a body that has at most `limit` bytes; of a longer one, some is thrown away before that is told."""
+    size = 0
+
+    async def receive_counting() -> Message:
+        nonlocal size
+        message = await receive()
+        if message["type"] == "http.request":
+            size += len(message.get("body", b""))
+            if size > limit and message.get("more_body", False):
+                await discard_body(receive, limit * DISCARD_FACTOR)
+                return {**message, "more_body": False}
+        return message
+
+    return receive_counting
+
+
+async def _serve(route: Route, api: Api, **variables: str) -> Response:
+    """Carry out one request: who is it, may it, and what does the handler say, all before its time is up."""
+    principal = _NOBODY
+    if route.scopes is not PUBLIC:
+        principal = api.authenticator.authenticate(list(request.scope["headers"]))
+        principal.require_any(*route.scopes)
+    query = request.args.to_dict()
+    check_text(query | variables)
+    with trio.move_on_after(api.request_timeout_s) as limit:
+        read_body = partial(_read_body, api.max_body_bytes)
+        reply = await route.handle(HttpCall(api, principal, query, read_body, limit.deadline), **variables)
+        return Response(reply.body, reply.status, content_type=reply.content_type)
+    raise RequestTimeout(
+        f"the request was not whole, or not answered, within {api.request_timeout_s:g} s; "
+        "a write may still be kept: read before you retry"
+    )
+
+
+async def _read_body(limit: int) -> bytes:
+    try:
+        return await request.get_data(cache=False, as_text=False, parse_form_data=False)
+    except RequestEntityTooLarge:
+        raise PayloadTooLarge(f"the body is larger than {limit} bytes (CORECRUXD_MAX_REQUEST_BODY_BYTES)") from None
+
+
+async def _answer_failure(error: Exception) -> Response:
+    refusal = _refusal(error)
+    body, headers = problem(refusal)
+    return Response(body, refusal.status, headers)
+
+
+def _refusal(error: Exception) -> CruxError:
+    """What the caller is told of `error`; what nobody foresaw is in the log, under a number that the caller gets."""
+    match error:
+        case CruxError():
+            return error
+        case WrongMethod():
+            return MethodNotAllowed(request.method, tuple(error.valid_methods or ()))
+        case NoSuchRoute():
+            return NotFound(f"there is no route {shortened(request.path)}")
+    incident = secrets.token_hex(6)
+    log.error(
+        "a request failed",
+        method=request.method,
+        path=request.path,
+        request_id=request.headers["X-Request-Id"],
+        incident=incident,
+        exc_info=error,
+    )
+    return ActorFailed(f"internal error, logged as {incident}", data={"incident": incident})

@@ -1,0 +1,58 @@
+"""Reading what follows the question mark, with refusals worded as those of tool arguments are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from crux.domain.instants import parse_rfc3339
+from crux.errors import InvalidArgument
+from crux.tools.schema import shortened
+from crux.transport.json_text import NUL
+
+# Python itself refuses to read much longer ones.
+_INTEGER = re.compile(r"-?[0-9]{1,1000}", re.ASCII)
+
+
+def check_text(query: Mapping[str, str]) -> None:
+    """Raise `InvalidArgument` where a parameter holds NUL."""
+    for name, text in query.items():
+        if "\0" in text:
+            raise InvalidArgument(f"'{name}': {NUL}", data={"param": name})
+
+
+def clamped(query: Mapping[str, str], name: str, *, default: int, low: int, high: int) -> int:
+    """The integer called `name`, moved into `low` to `high`; raises `InvalidArgument` for anything but an integer."""
+    text = query.get(name)
+    if not text:
+        return default
+    if _INTEGER.fullmatch(text) is None:
+        raise _refusal(name, f"an integer from {low} to {high}", text)
+    return min(max(int(text), low), high)
+
+
+def whole_number(query: Mapping[str, str], name: str) -> int | None:
+    """The integer from 0 on called `name`, None where there is none; raises `InvalidArgument` for anything else."""
+    text = query.get(name)
+    if not text:
+        return None
+    if _INTEGER.fullmatch(text) is None or text.startswith("-"):
+        raise _refusal(name, "an integer, at least 0", text)
+    return int(text)
+
+
+def instant_us(query: Mapping[str, str], name: str) -> int | None:
+    """The RFC 3339 instant called `name`, None where there is none or it is empty; raises `InvalidArgument`."""
+    text = query.get(name)
+    if not text:
+        return None
+    try:
+        return parse_rfc3339(text)
+    except ValueError:
+        raise _refusal(name, "an RFC 3339 instant such as 2026-11-30T18:59:22Z", text) from None
+
+
+def _refusal(name: str, expected: str, text: str) -> InvalidArgument:
+    return InvalidArgument(
+        f"'{name}' must be {expected}, got {shortened(text)}", data={"param": name, "expected": expected}
+    )

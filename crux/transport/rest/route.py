@@ -1,0 +1,104 @@
+"""What a route is, how one is declared, and what its handler works with."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final, TypeVar
+
+import msgspec
+import trio
+from attrs import frozen
+
+from crux.actors.mailbox import Mailbox
+from crux.domain.messages import Message
+from crux.tools.registry import Services
+from crux.transport.auth import HttpAuthenticator, Principal
+from crux.transport.json_text import read_json
+from crux.transport.metrics import Metrics
+
+R = TypeVar("R")
+
+# Whoever has one of these scopes may call the route (HTTP API contract 4.2). None: anyone, unauthenticated.
+Scopes = tuple[str, ...] | None
+PUBLIC: Final = None
+READ: Final = ("query:read", "admin:read")
+WRITE_FACTS: Final = ("facts:write", "admin:write")
+WRITE_SESSIONS: Final = ("sessions:write", "admin:write")
+ADMIN: Final = ("admin:read",)
+
+# An actor gets this part of the time that a request has left, so that the caller hears what the actor was at.
+_SHARE_FOR_ACTOR = 0.9
+
+_encode: Final = msgspec.json.Encoder().encode
+
+
+@frozen
+class Api:
+    """What the HTTP API stands on. `max_body_bytes` 0 is no limit; `mailboxes` are those of all actors."""
+
+    services: Services
+    authenticator: HttpAuthenticator
+    mailboxes: Sequence[Mailbox]
+    metrics: Metrics
+    max_body_bytes: int
+    request_timeout_s: float
+    mcp_enabled: bool
+
+
+@frozen
+class HttpCall:
+    """One request on its way: who makes it, and what it brings. `query` has the first value of each parameter."""
+
+    api: Api
+    principal: Principal
+    query: Mapping[str, str]
+    read_body: Callable[[], Awaitable[bytes]]
+    deadline: float
+
+    async def ask(self, mailbox: Mailbox, message: Message[R]) -> R:
+        """Ask an actor, within the time that the request has left."""
+        left_s = self.deadline - trio.current_time()
+        return await mailbox.ask(message, deadline_s=left_s * _SHARE_FOR_ACTOR)
+
+    async def json(self, *, default: object = msgspec.UNSET) -> Any:
+        """The body's value, whatever content type it is sent as; `default`, where there is one, for an empty body.
+
+        Raises `ParseError`, `InvalidArgument` for text that is not taken, and `PayloadTooLarge`.
+        """
+        body = await self.read_body()
+        return read_json(body) if body.strip() or default is msgspec.UNSET else default
+
+
+@frozen
+class Reply:
+    """What a handler answers: a body that is ready to be sent."""
+
+    body: bytes
+    status: int = 200
+    content_type: str = "application/json"
+
+
+def json_reply(value: object, status: int = 200) -> Reply:
+    return Reply(_encode(value), status)
+
+
+Handler = Callable[..., Awaitable[Reply]]
+
+
+@frozen
+class Route:
+    """One method of one path. Variables of the path are given to the handler by name."""
+
+    method: str
+    path: str
+    scopes: Scopes
+    handle: Handler
+
+
+def route(method: str, path: str, scopes: Scopes) -> Callable[[Handler], Route]:
+    """Declare a handler's route. `<name>` in its path is a variable without slashes, `<text:name>` one with any."""
+
+    def declare(handle: Handler) -> Route:
+        return Route(method, path, scopes, handle)
+
+    return declare

@@ -1,0 +1,60 @@
+"""Every test here runs once for each SDK."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from attrs import frozen
+
+from tests.clients.client import Client, Connect, Exchange
+from tests.clients.python import fast, official
+from tests.clients.typescript import typescript
+from tests.daemons import Daemon
+
+
+@frozen
+class Kind:
+    """One SDK: how it connects, and what it tries before it falls back to `initialize`."""
+
+    name: str
+    connect: Connect
+    probes: tuple[str, ...] = ()
+
+
+KINDS = (
+    Kind("python", official, probes=("server/discover",)),
+    Kind("fastmcp", fast, probes=("server/discover",)),
+    Kind("typescript", typescript),
+)
+
+
+@pytest.fixture(scope="module", params=KINDS, ids=lambda kind: kind.name)
+def kind(request: pytest.FixtureRequest) -> Kind:
+    found: Kind = request.param
+    return found
+
+
+@pytest.fixture(scope="module")
+def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    with Daemon(tmp_path_factory.mktemp("daemon")) as daemon:
+        yield daemon
+
+
+@pytest.fixture(scope="module")
+def wire(kind: Kind) -> list[Exchange]:
+    """What `client` has exchanged with the daemon so far."""
+    return []
+
+
+@pytest.fixture(scope="module")
+def client(kind: Kind, daemon: Daemon, wire: list[Exchange]) -> Iterator[Client]:
+    """One connection for all tests of a module, as an agent's host keeps one for a whole session."""
+    with kind.connect(daemon.mcp, None, wire) as client:
+        yield client
+
+
+@pytest.fixture
+def entity(kind: Kind, request: pytest.FixtureRequest) -> str:
+    """A name that no other test uses."""
+    return f"{kind.name}:{request.node.name}"

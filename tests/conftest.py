@@ -1,0 +1,73 @@
+"""What most tests above the domain stand on: real actors over a temporary database, and a clock that is set by hand."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import trio
+from attrs import define, frozen
+
+from crux.actors.facts import FactStore
+from crux.actors.mailbox import Mailbox
+from crux.actors.recall import Recall
+from crux.actors.supervisor import Supervised, start_all
+from crux.domain.decay import DecayPolicy
+from crux.domain.privacy import PrivacyRules
+from crux.storage.engine import SqliteEngine
+from crux.tools.catalogue import CATALOGUE
+from crux.tools.registry import Services
+
+
+@define
+class HandClock:
+    """Stands still until a test moves it."""
+
+    us: int = 1_800_000_000_000_000
+
+    def now_us(self) -> int:
+        return self.us
+
+
+@frozen
+class Stack:
+    """Everything below the edges."""
+
+    services: Services
+    clock: HandClock
+    engine: SqliteEngine
+
+    @property
+    def mailboxes(self) -> tuple[Mailbox, ...]:
+        return (self.services.facts, self.services.recall)
+
+
+def services_on(facts: Mailbox, recall: Mailbox, clock: HandClock) -> Services:
+    return Services(
+        facts=facts,
+        recall=recall,
+        clock=clock,
+        privacy=PrivacyRules(),
+        decay=DecayPolicy(),
+        console_url="http://127.0.0.1:14800/console#facts",
+        catalogue=CATALOGUE,
+    )
+
+
+@pytest.fixture
+async def stack(tmp_path: Path) -> AsyncIterator[Stack]:
+    """The store's actors, running, and the services that tools and routes work with."""
+    engine = await SqliteEngine.open(tmp_path, DecayPolicy())
+    clock = HandClock()
+    facts, recall = Mailbox("facts"), Mailbox("recall")
+    async with trio.open_nursery() as nursery:
+        actors = [Supervised(facts, lambda: FactStore(engine, clock)), Supervised(recall, lambda: Recall(engine))]
+        await start_all(nursery, actors)
+        yield Stack(services_on(facts, recall, clock), clock, engine)
+        nursery.cancel_scope.cancel()
+    engine.close()
+
+
+@pytest.fixture
+def deaf_services() -> Services:
+    """Services whose actors never come to a message."""
+    return services_on(Mailbox("facts"), Mailbox("recall"), HandClock())

@@ -1,0 +1,101 @@
+"""Each tool that is listed, held against the catalogue that Crux is made from."""
+
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from crux.domain.consequence import consequence_of
+from crux.tools.bootstrap import output_contracts
+from crux.tools.catalogue import CATALOGUE
+from crux.tools.registry import Tool
+
+CONTRACT = {
+    tool["name"]: tool for tool in json.loads((Path(__file__).parent.parent / "data/catalogue.json").read_text())
+}
+ORDER = list(CONTRACT)
+
+each_tool = pytest.mark.parametrize("tool", CATALOGUE.tools, ids=lambda tool: tool.name)
+
+
+def test_tools_are_listed_in_catalogue_order() -> None:
+    names = [tool.name for tool in CATALOGUE.tools]
+    assert names == sorted(names, key=ORDER.index)
+
+
+@each_tool
+def test_a_tool_is_what_the_catalogue_says(tool: Tool) -> None:
+    contract = CONTRACT[tool.name]
+    assert tool.plane == contract["plane"]
+    assert tool.tier == contract["tier"]
+    assert tool.affinity == contract.get("affinity")
+    assert tool.floor_rank == contract.get("floor_rank")
+    assert tool.crc_kind == contract.get("crc_kind")
+
+
+@each_tool
+def test_a_tool_s_schema_is_the_catalogue_s(tool: Tool) -> None:
+    contract = CONTRACT[tool.name]
+    schema = tool.listing()["inputSchema"]
+    assert schema["type"] == "object"
+    assert list(schema["properties"]) == [parameter["name"] for parameter in contract["params"]]
+    assert schema.get("required", []) == [p["name"] for p in contract["params"] if p["required"]]
+    for parameter in contract["params"]:
+        found = schema["properties"][parameter["name"]]
+        assert found["type"] == parameter["type"]
+        assert found.get("enum") == parameter.get("enum")
+        assert ("default" in found, found.get("default")) == ("default" in parameter, parameter.get("default"))
+        assert found.get("items", {}).get("type") == parameter.get("items")
+        assert found["description"]
+    assert schema["examples"] == contract["examples"]
+    assert "additionalProperties" not in schema
+
+
+@each_tool
+def test_a_tool_reads_the_arguments_that_are_not_listed_too(tool: Tool) -> None:
+    hidden = {parameter.name for parameter in tool.parameters if parameter.about.hidden}
+    assert hidden == {parameter["name"] for parameter in CONTRACT[tool.name].get("undeclared_params", [])}
+
+
+@each_tool
+def test_a_tool_s_own_examples_are_taken(tool: Tool) -> None:
+    for example in tool.examples:
+        tool.parse(example)
+
+
+@each_tool
+def test_a_tool_returns_the_documented_fields(tool: Tool) -> None:
+    promised = {path.rstrip("?") for path in tool.output}
+    assert {path.rstrip("?") for path in CONTRACT[tool.name]["output_fields"]} <= promised
+
+
+@each_tool
+def test_a_tool_carries_its_consequence_metadata(tool: Tool) -> None:
+    meta = tool.listing()["_meta"]
+    assert meta == {"crux": {"consequence_metadata": consequence_of(tool.name).as_metadata()}}
+    assert meta["crux"]["consequence_metadata"]["schema"] == "crux.tool_consequence_metadata.v1"
+
+
+@each_tool
+def test_a_description_starts_with_the_marker_and_says_enough(tool: Tool) -> None:
+    assert tool.description.startswith(f"[{tool.tier}] ")
+    assert 40 < len(tool.summary) < 400
+
+
+@each_tool
+def test_only_crc_tools_advertise_their_schema(tool: Tool) -> None:
+    advert = tool.listing().get("x-crux-output-schema")
+    if tool.crc_kind is None:
+        assert advert is None
+    else:
+        assert advert["$ref"] == "https://cuecrux.com/contracts/crc-v1.schema.json"
+        assert (advert["contract"], advert["kind"]) == ("crc-v1", tool.crc_kind)
+        assert "legacy" in advert["when"]
+
+
+def test_every_tool_has_an_output_contract() -> None:
+    contracts = {entry.key: msgspec.json.decode(entry.value) for entry in output_contracts(CATALOGUE)}
+    assert set(contracts) == {"crc-v1", *(tool.name for tool in CATALOGUE.tools)}
+    assert contracts["query_facts"]["kind"] == "fact"
+    assert "rows[].fact_id" in contracts["query_facts"]["output"]

@@ -1,0 +1,486 @@
+"""The MCP port over a real socket: every gate in its order, every answer as documented."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest
+import trio
+
+from crux import __version__
+from tests.serving import Serving, serving, tool
+
+TOKEN = "bob-token-" + "0" * 32
+EVE_TOKEN = "eve-token-" + "0" * 32
+BODY = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+
+
+@pytest.fixture
+async def daemon(tmp_path: Path) -> AsyncIterator[Serving]:
+    async with serving(tmp_path) as serves:
+        yield serves
+
+
+@pytest.fixture
+async def guarded(tmp_path: Path) -> AsyncIterator[Serving]:
+    async with serving(tmp_path, agent_tokens=f"bob:{TOKEN},eve:{EVE_TOKEN}") as serves:
+        yield serves
+
+
+@pytest.fixture
+async def client() -> AsyncIterator[httpx.AsyncClient]:
+    async with httpx.AsyncClient(trust_env=False, timeout=20) as opened:
+        yield opened
+
+
+def bearer(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
+
+
+def text_of(response: dict[str, object]) -> dict[str, object]:
+    """The document inside a tool's answer."""
+    (item,) = response["result"]["content"]  # type: ignore[index]
+    assert item["type"] == "text"
+    found: dict[str, object] = json.loads(item["text"])
+    return found
+
+
+async def raw(daemon: Serving, request: bytes, which: str = "mcp") -> bytes:
+    """What comes back for `request`, sent as it is, until the peer closes."""
+    stream = await trio.open_tcp_stream("127.0.0.1", daemon.port(which))
+    async with stream:
+        await stream.send_all(request)
+        with trio.fail_after(20):
+            return b"".join([part async for part in stream])
+
+
+async def test_initialize_shakes_hands_and_mints_a_session(daemon: Serving, client: httpx.AsyncClient) -> None:
+    response = await client.post(daemon.mcp, json={**BODY, "method": "initialize", "params": {"anything": []}})
+    result = response.json()["result"]
+    assert result["protocolVersion"] == "2024-11-05"
+    assert result["capabilities"] == {"tools": {"listChanged": True}}
+    assert result["serverInfo"] == {"name": "crux", "version": __version__}
+    assert list(result["_welcome"]) == ["hint", "quickstart", "docs"]
+    assert len(result["_welcome"]["quickstart"]) == 5
+    minted = response.headers["mcp-session-id"]
+    assert len(minted) == 32
+    assert set(minted) <= set("0123456789abcdef")
+    assert response.headers["content-type"] == "application/json"
+
+
+async def test_a_session_id_is_echoed_and_otherwise_only_initialize_has_one(
+    daemon: Serving, client: httpx.AsyncClient
+) -> None:
+    assert "mcp-session-id" not in (await client.post(daemon.mcp, json=BODY)).headers
+    for body in (BODY, {**BODY, "method": "initialize"}, {"jsonrpc": "2.0", "method": "notifications/x"}):
+        response = await client.post(
+            daemon.mcp, json=body, headers={"Mcp-Session-Id": "kept.since:before_the-restart"}
+        )
+        assert response.headers["mcp-session-id"] == "kept.since:before_the-restart"
+
+
+@pytest.mark.parametrize("method", ["notifications/initialized", "tools/call", "nonsense"])
+async def test_a_notification_is_accepted_without_body_or_type_and_runs_nothing(
+    daemon: Serving, client: httpx.AsyncClient, method: str
+) -> None:
+    params = {"name": "store_fact", "arguments": {"entity": "a", "key": "k", "value": "v"}}
+    response = await client.post(daemon.mcp, json={"jsonrpc": "2.0", "method": method, "params": params})
+    assert (response.status_code, response.content) == (202, b"")
+    assert "content-type" not in response.headers
+    assert text_of(await tool(client, daemon.mcp, "list_entities")) == {"entities": []}
+
+
+async def test_an_initialized_with_an_id_is_answered_null(daemon: Serving, client: httpx.AsyncClient) -> None:
+    response = await client.post(daemon.mcp, json={**BODY, "method": "notifications/initialized"})
+    assert response.json() == {"jsonrpc": "2.0", "id": 1, "result": None}
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        "ping",
+        "resources/list",
+        "resources/read",
+        "prompts/list",
+        "completion/complete",
+        "logging/setLevel",
+        "roots/list",
+    ],
+)
+async def test_every_other_method_is_not_found_inside_a_200(
+    daemon: Serving, client: httpx.AsyncClient, method: str
+) -> None:
+    response = await client.post(daemon.mcp, json={**BODY, "id": "x", "method": method})
+    assert response.status_code == 200
+    assert response.json() == {
+        "jsonrpc": "2.0",
+        "id": "x",
+        "error": {"code": -32601, "message": f"method not found: {method}"},
+    }
+
+
+async def test_the_list_shows_the_tools_that_work(daemon: Serving, client: httpx.AsyncClient) -> None:
+    result = (await client.post(daemon.mcp, json={**BODY, "params": {"cursor": "ignored"}})).json()["result"]
+    assert list(result) == ["tools"]
+    assert [entry["name"] for entry in result["tools"]] == [
+        "store_fact",
+        "query_facts",
+        "delete_fact",
+        "list_entities",
+        "get_bootstrap",
+        "fact_history",
+        "get_agent_identity",
+    ]
+
+
+@pytest.mark.parametrize("params", [None, {}, [], "x", {"name": 7}, {"name": None}, {"arguments": {}}])
+async def test_a_call_without_a_name_is_refused(daemon: Serving, client: httpx.AsyncClient, params: object) -> None:
+    response = await client.post(daemon.mcp, json={**BODY, "method": "tools/call", "params": params})
+    assert response.json()["error"] == {"code": -32602, "message": 'tools/call requires a "name" parameter'}
+
+
+async def test_an_unknown_tool_is_not_found(daemon: Serving, client: httpx.AsyncClient) -> None:
+    response = await tool(client, daemon.mcp, "nope")
+    assert response["error"] == {"code": -32601, "message": "unknown tool: nope"}
+
+
+async def test_a_fact_is_stored_found_corrected_and_deleted(daemon: Serving, client: httpx.AsyncClient) -> None:
+    async def call(name: str, **arguments: object) -> dict[str, object]:
+        return text_of(await tool(client, daemon.mcp, name, **arguments))
+
+    first = await call("store_fact", entity="service:billing", key="owner", value="platform team")
+    assert (first["version"], first["entity"], first["superseded_fact_ids"]) == (1, "service:billing", [])
+    second = await call("store_fact", entity="service:billing", key="owner", value="payments 支払い 🦀")
+    assert second["superseded_fact_ids"] == [first["fact_id"]]
+    found = await call("query_facts", query="支払い")
+    assert found["contract"] == "crc-v1"
+    assert [row["value"] for row in found["rows"]] == ["payments 支払い 🦀"]  # type: ignore[attr-defined]
+    legacy = await call("query_facts", entity="service:billing", contract="Legacy ")
+    assert list(legacy) == ["rows", "filtered_below_threshold"]
+    history = await call("fact_history", entity="service:billing", key="owner")
+    assert [version["version"] for version in history["versions"]] == [1, 2]  # type: ignore[attr-defined]
+    assert await call("delete_fact", fact_id=second["fact_id"]) == {"deleted": True, "fact_id": second["fact_id"]}
+    assert await call("delete_fact", fact_id=second["fact_id"]) == {"deleted": False, "fact_id": second["fact_id"]}
+    assert (await call("query_facts", entity="service:billing"))["rows"] == []
+    assert await call("list_entities") == {"entities": ["service:billing"]}
+    assert await call("get_agent_identity") == {"agent_name": "anonymous", "passport": None}
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "says"),
+    [
+        ("store_fact", {}, "'entity' is required"),
+        ("store_fact", {"entity": "a", "key": "k"}, "'value' is required"),
+        ("store_fact", {"entity": "a", "key": "k", "value": 7}, "'value' must be a string, got 7"),
+        ("store_fact", {"entity": "a", "key": "k", "value": "v", "confidence": 2}, "from 0 to 1, got 2"),
+        ("store_fact", {"entity": "a", "key": "k", "value": "v", "horizon_class": "x"}, "one of volatile, medium"),
+        ("store_fact", {"entity": "a", "key": "k", "value": "v", "supersedes": [1]}, "'supersedes' must be an array"),
+        ("store_fact", {"entity": "a", "key": "k", "value": "v", "supersedes": ["f_x"]}, "do not exist"),
+        ("store_fact", {"entity": "a", "key": "k", "value": "v", "private": True}, "need an owner"),
+        ("store_fact", {"entity": "__work__::1", "key": "k", "value": "v"}, "'__work__::' belong to the daemon"),
+        ("store_fact", {"entity": "__agent::bob::a", "key": "k", "value": "v"}, "belong to the daemon"),
+        ("query_facts", {"top_k": "ten"}, "'top_k' must be an integer"),
+        ("query_facts", {"top_k": 0}, "at least 1"),
+        ("query_facts", {"token_budget": -1}, "'token_budget' must be an integer, at least 0"),
+        ("query_facts", {"as_of": "yesterday"}, "'as_of' must be"),
+        ("query_facts", {"min_effective_confidence": 1.1}, "from 0 to 1"),
+        ("query_facts", {"query": " ".join(map(str, range(257)))}, "257 different words"),
+        ("delete_fact", {"fact_id": None}, "'fact_id' is required"),
+        ("fact_history", {"entity": "a"}, "'key' is required"),
+    ],
+)
+async def test_wrong_arguments_are_refused_by_name_and_nothing_is_kept(
+    daemon: Serving, client: httpx.AsyncClient, name: str, arguments: dict[str, object], says: str
+) -> None:
+    error = (await tool(client, daemon.mcp, name, **arguments))["error"]
+    assert error["code"] == -32602  # type: ignore[index]
+    assert says in error["message"]  # type: ignore[index]
+    assert text_of(await tool(client, daemon.mcp, "list_entities")) == {"entities": []}
+
+
+async def test_as_many_words_as_are_looked_for_are_taken(daemon: Serving, client: httpx.AsyncClient) -> None:
+    found = text_of(await tool(client, daemon.mcp, "query_facts", query=" ".join(f"w{n}" for n in range(256))))
+    assert found["rows"] == []
+
+
+async def test_two_agents_never_see_each_other_s_private_facts(guarded: Serving, client: httpx.AsyncClient) -> None:
+    async def call(token: str, name: str, **arguments: object) -> dict[str, object]:
+        return await tool(client, guarded.mcp, name, bearer(token), **arguments)
+
+    stored = text_of(await call(TOKEN, "store_fact", entity="plan", key="k", value="bob's secret", private=True))
+    assert text_of(await call(TOKEN, "get_agent_identity")) == {"agent_name": "bob", "passport": "bob"}
+    assert [row["value"] for row in text_of(await call(TOKEN, "query_facts", query="secret"))["rows"]] == [
+        "bob's secret"
+    ]  # type: ignore[attr-defined]
+    for name, arguments in [
+        ("query_facts", {"query": "secret"}),
+        ("query_facts", {"entity": "plan"}),
+        ("query_facts", {"entity": "__agent::bob::plan", "include_superseded": True}),
+        ("query_facts", {"top_k": 1000}),
+        ("list_entities", {}),
+        ("fact_history", {"entity": "plan", "key": "k"}),
+        ("fact_history", {"entity": "__agent::bob::plan", "key": "k"}),
+        ("get_bootstrap", {"topic": "x", "query": "secret"}),
+        ("delete_fact", {"fact_id": stored["fact_id"]}),
+        ("store_fact", {"entity": "a", "key": "k", "value": "v", "supersedes": [stored["fact_id"]]}),
+    ]:
+        assert "secret" not in json.dumps(await call(EVE_TOKEN, name, **arguments))
+    assert text_of(await call(TOKEN, "query_facts", entity="plan"))["rows"], "and eve could not delete or retire it"
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"Authorization": f"bearer {TOKEN}"},
+        {"Authorization": TOKEN},
+        bearer("x" * 40),
+        bearer(TOKEN[:-1]),
+    ],
+)
+async def test_where_there_are_tokens_only_they_open(
+    guarded: Serving, client: httpx.AsyncClient, headers: dict[str, str]
+) -> None:
+    response = await client.post(guarded.mcp, json=BODY, headers=headers)
+    assert response.status_code == 401
+    assert list(response.json()) == ["error", "hint"]
+    assert response.json()["error"] == "unauthorized"
+    assert "www-authenticate" not in response.headers
+
+
+async def test_gates_come_in_the_documented_order(guarded: Serving, client: httpx.AsyncClient) -> None:
+    bad_session, bad_body = {"Mcp-Session-Id": "!"}, b"{"
+    first = await client.post(guarded.mcp, content=bad_body, headers=bad_session)
+    assert first.json()["error"] == "unauthorized"
+    second = await client.post(guarded.mcp, content=bad_body, headers={**bad_session, **bearer(TOKEN)})
+    assert (second.status_code, second.json()["error"]) == (400, "invalid_mcp_session_id")
+    third = await client.post(guarded.mcp, content=bad_body, headers={"Mcp-Session-Id": "ok", **bearer(TOKEN)})
+    assert (third.status_code, third.json()["error"]["code"]) == (200, -32700)
+    assert "mcp-session-id" not in third.headers
+
+
+@pytest.mark.parametrize(("length", "status"), [(128, 200), (129, 400)])
+async def test_a_session_id_has_at_most_128_characters(
+    daemon: Serving, client: httpx.AsyncClient, length: int, status: int
+) -> None:
+    response = await client.post(daemon.mcp, json=BODY, headers={"Mcp-Session-Id": "a" * length})
+    assert response.status_code == status
+
+
+async def test_discovery_needs_no_token_and_no_stream(guarded: Serving, client: httpx.AsyncClient) -> None:
+    for headers in ({}, {"Accept": "*/*"}, {"Accept": "application/json"}):
+        response = await client.get(guarded.mcp, headers=headers)
+        assert response.json() == {
+            "protocolVersion": "2024-11-05",
+            "serverInfo": {"name": "crux", "version": __version__},
+        }
+        assert "mcp-session-id" not in response.headers
+    assert (await client.head(guarded.mcp)).content == b""
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("DELETE", "/mcp", 405),
+        ("PUT", "/mcp", 405),
+        ("GET", "/", 404),
+        ("POST", "/mcp/", 404),
+        ("POST", "/v1/facts", 404),
+    ],
+)
+async def test_other_methods_and_paths_are_refused_without_a_body(
+    daemon: Serving, client: httpx.AsyncClient, method: str, path: str, status: int
+) -> None:
+    response = await client.request(method, daemon.mcp.removesuffix("/mcp") + path)
+    assert (response.status_code, response.content) == (status, b"")
+    if status == 405:
+        assert response.headers["allow"] == "GET, HEAD, POST, OPTIONS"
+
+
+@pytest.mark.parametrize(
+    ("headers", "status", "error"),
+    [
+        ({"Host": "evil.example"}, 421, "host-not-allowed"),
+        ({"Host": "evil.example:14801"}, 421, "host-not-allowed"),
+        ({"Host": "127.0.0.1.evil.example"}, 421, "host-not-allowed"),
+        ({"Origin": "https://evil.example"}, 403, "origin-not-allowed"),
+        ({"Origin": "null"}, 403, "origin-not-allowed"),
+        ({"Host": "localhost", "Origin": "http://localhost:5173"}, 200, None),
+        ({"Host": "[::1]:1"}, 200, None),
+        ({"X-Corecrux-Passport-Id": "not valid"}, 400, "invalid-passport-header"),
+    ],
+)
+async def test_a_page_from_elsewhere_is_kept_out(
+    daemon: Serving, client: httpx.AsyncClient, headers: dict[str, str], status: int, error: str | None
+) -> None:
+    response = await client.post(daemon.mcp, json=BODY, headers=headers)
+    assert response.status_code == status
+    assert response.json().get("error") == error
+
+
+async def test_a_preflight_is_answered_before_authentication(guarded: Serving, client: httpx.AsyncClient) -> None:
+    response = await client.options(guarded.mcp, headers={"Origin": "http://127.0.0.1:5173"})
+    assert response.status_code == 204
+    assert response.headers["access-control-allow-origin"] == "http://127.0.0.1:5173"
+    assert "mcp-session-id" in response.headers["access-control-allow-headers"].lower()
+    called = await client.post(guarded.mcp, json=BODY, headers={"Origin": "http://127.0.0.1:5173", **bearer(TOKEN)})
+    assert called.headers["access-control-allow-origin"] == "http://127.0.0.1:5173"
+    assert "Mcp-Session-Id" in called.headers["access-control-expose-headers"]
+
+
+BAD_BODIES = [
+    b"",
+    b"{",
+    b"[]",
+    b"\xff\xfe",
+    b"[" * 10_000 + b"]" * 10_000,
+    b'{"jsonrpc":"2.0","id":1,"method":"m","params":' + b'{"a":' * 10_000 + b"1" + b"}" * 10_001,
+    b'{"jsonrpc":2,"id":1,"method":"m"}',
+    b'{"jsonrpc":"2.0","id":1,"method":7}',
+]
+
+
+@pytest.mark.parametrize("body", BAD_BODIES, ids=lambda body: repr(body[:20]))
+async def test_a_body_that_is_no_request_is_a_parse_error_and_the_next_one_is_served(
+    daemon: Serving, client: httpx.AsyncClient, body: bytes
+) -> None:
+    response = await client.post(daemon.mcp, content=body)
+    assert response.status_code == 200
+    assert response.json()["id"] is None
+    assert response.json()["error"]["code"] == -32700
+    assert (await client.post(daemon.mcp, json=BODY)).json()["result"]["tools"]
+
+
+@pytest.mark.parametrize("text", ["a\\u0000b", "\\ud800", "\\udc00\\ud800"])
+async def test_nul_and_lone_surrogates_are_refused(daemon: Serving, client: httpx.AsyncClient, text: str) -> None:
+    body = (
+        '{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"store_fact",'
+        f'"arguments":{{"entity":"a","key":"k","value":"{text}"}}}}}}'
+    )
+    response = (await client.post(daemon.mcp, content=body)).json()
+    assert (response["id"], response["error"]["code"]) == (9, -32602)
+
+
+async def test_a_body_is_taken_up_to_the_limit_and_refused_above_it(tmp_path: Path, client: httpx.AsyncClient) -> None:
+    async def chunks(size: int) -> AsyncIterator[bytes]:
+        for _ in range(size // 10_000):
+            yield b" " * 10_000
+
+    async with serving(tmp_path, max_body_bytes=100_000) as daemon:
+        padded = json.dumps(BODY).encode().ljust(100_000)
+        assert (await client.post(daemon.mcp, content=padded)).status_code == 200
+        for content in (padded + b" ", chunks(110_000)):
+            response = await client.post(daemon.mcp, content=content)
+            assert response.status_code == 413
+            assert "100000 bytes" in response.json()["hint"]
+        assert (await client.post(daemon.mcp, json=BODY)).status_code == 200
+
+
+async def test_twenty_megabytes_get_their_answer_before_the_connection_closes(
+    daemon: Serving, client: httpx.AsyncClient
+) -> None:
+    assert (await client.post(daemon.mcp, content=b"x" * 20_000_000)).status_code == 413
+    assert (await client.post(daemon.mcp, json=BODY)).status_code == 200
+
+
+async def test_too_many_requests_at_once_are_shed(tmp_path: Path, client: httpx.AsyncClient) -> None:
+    async with serving(tmp_path, max_inflight=2) as daemon, trio.open_nursery() as nursery:
+        streams = [await trio.open_tcp_stream("127.0.0.1", daemon.port("mcp")) for _ in range(2)]
+        for stream in streams:
+            await stream.send_all(b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n")
+        with trio.fail_after(20):
+            while (response := await client.get(daemon.mcp)).status_code == 200:
+                await trio.lowlevel.checkpoint()
+        assert (response.status_code, response.headers["retry-after"]) == (503, "1")
+        assert response.json()["error"] == "overloaded"
+        for stream in streams:
+            await stream.aclose()
+        with trio.fail_after(20):
+            while (await client.get(daemon.mcp)).status_code != 200:
+                await trio.lowlevel.checkpoint()
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize(
+    "request_bytes",
+    [
+        b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n",
+        b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: abc\r\n\r\n",
+        b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{}",
+        b"nonsense\r\n\r\n",
+        b"POST /mcp HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}",
+    ],
+)
+async def test_a_malformed_request_is_a_400_and_the_daemon_goes_on(
+    daemon: Serving, client: httpx.AsyncClient, request_bytes: bytes
+) -> None:
+    answer = await raw(daemon, request_bytes)
+    assert answer.startswith(b"HTTP/1.1 400")
+    assert (await client.post(daemon.mcp, json=BODY)).status_code == 200
+
+
+async def test_a_peer_that_leaves_in_the_middle_of_its_body_harms_nobody(
+    daemon: Serving, client: httpx.AsyncClient
+) -> None:
+    stream = await trio.open_tcp_stream("127.0.0.1", daemon.port("mcp"))
+    await stream.send_all(b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n{")
+    await stream.aclose()
+    assert (await client.post(daemon.mcp, json=BODY)).status_code == 200
+
+
+async def test_replies_belong_to_their_exchange_and_not_to_the_id(daemon: Serving, client: httpx.AsyncClient) -> None:
+    """Some clients send id 1 always and share one session."""
+    answers: dict[str, str] = {}
+
+    async def ask(entity: str) -> None:
+        headers = {"Mcp-Session-Id": "shared"}
+        stored = text_of(await tool(client, daemon.mcp, "store_fact", headers, entity=entity, key="k", value="v"))
+        answers[entity] = str(stored["entity"])
+
+    async with trio.open_nursery() as nursery:
+        for number in range(30):
+            nursery.start_soon(ask, f"e{number}")
+    assert answers == {f"e{number}": f"e{number}" for number in range(30)}
+
+
+async def test_a_large_result_without_a_budget_says_how_to_narrow_it(
+    daemon: Serving, client: httpx.AsyncClient
+) -> None:
+    await tool(client, daemon.mcp, "store_fact", entity="a", key="k", value="long " * 10_000)
+    free = await tool(client, daemon.mcp, "query_facts", entity="a")
+    assert "token_budget" in free["result"]["_meta"]["crux"]["hint"]  # type: ignore[index]
+    bounded = await tool(client, daemon.mcp, "query_facts", entity="a", token_budget=100)
+    assert "_meta" not in bounded["result"]  # type: ignore[operator]
+
+
+async def test_bootstrap_knowledge_is_there_from_the_start(daemon: Serving, client: httpx.AsyncClient) -> None:
+    async def topics(**arguments: object) -> list[str]:
+        found = text_of(await tool(client, daemon.mcp, "get_bootstrap", **arguments))
+        assert isinstance(found["total_tokens"], int)
+        return [fact["entity"] for fact in found["facts"]]  # type: ignore[attr-defined]
+
+    assert len(await topics()) == 15
+    assert all(entity.startswith("__bootstrap__::pattern:") for entity in await topics(topic=" Patterns "))
+    assert await topics(topic="errors", query="method") != []
+    assert "__bootstrap__::tool-output:query_facts" in await topics(topic="tool-outputs")
+    empty = text_of(await tool(client, daemon.mcp, "get_bootstrap", topic="Unheard Of"))
+    assert empty == {
+        "facts": [],
+        "total_tokens": 0,
+        "message": "no bootstrap knowledge for topic 'Unheard Of'",
+    }
+
+
+async def test_an_agent_adds_bootstrap_knowledge_and_it_survives_a_restart(
+    tmp_path: Path, client: httpx.AsyncClient
+) -> None:
+    arguments = {"entity": "__bootstrap__::pattern:ours", "key": "how we work", "value": "ask first"}
+    async with serving(tmp_path) as daemon:
+        await tool(client, daemon.mcp, "store_fact", **arguments)
+    async with serving(tmp_path) as daemon:
+        found = text_of(await tool(client, daemon.mcp, "get_bootstrap", topic="pattern", query="ask first"))
+        assert {"entity": arguments["entity"], "key": "how we work", "value": "ask first"} in found["facts"]  # type: ignore[operator]
+        assert text_of(await tool(client, daemon.mcp, "query_facts", query="ask first"))["rows"] == []

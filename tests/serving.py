@@ -1,0 +1,79 @@
+"""A daemon inside the test's own event loop, on real sockets: for tests that need to reach into it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import httpx
+import trio
+from attrs import define
+
+from crux.actors.supervisor import RestartPolicy
+from crux.config import Settings
+from crux.daemon import Ready, serve
+
+
+@define
+class Serving:
+    """A daemon that serves; `stop` begins its drain."""
+
+    ready: Ready
+    stop: trio.Event
+    done: trio.Event
+
+    @property
+    def http(self) -> str:
+        return self.ready.http
+
+    @property
+    def mcp(self) -> str:
+        assert self.ready.mcp is not None
+        return self.ready.mcp
+
+    def port(self, which: str) -> int:
+        url = httpx.URL(self.http if which == "http" else self.mcp)
+        assert url.port is not None
+        return url.port
+
+
+@asynccontextmanager
+async def serving(data_dir: Path, *, policy: RestartPolicy | None = None, **settings: object) -> AsyncIterator[Serving]:
+    """Serve on free ports with `settings` over the defaults; drained when the block ends."""
+    chosen = Settings(data_dir=data_dir, http_port=0, mcp_port=0, **settings)  # type: ignore[arg-type]
+    stop, done, announced = trio.Event(), trio.Event(), trio.Event()
+    readies: list[Ready] = []
+
+    def announce(ready: Ready) -> None:
+        readies.append(ready)
+        announced.set()
+
+    async def run() -> None:
+        try:
+            await serve(chosen, stop=stop, announce=announce, policy=policy)
+        finally:
+            done.set()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(run)
+        with trio.fail_after(20):
+            await announced.wait()
+        try:
+            yield Serving(readies[0], stop, done)
+        finally:
+            stop.set()
+            with trio.CancelScope(shield=True, deadline=trio.current_time() + 20):
+                await done.wait()
+            nursery.cancel_scope.cancel()
+
+
+async def tool(
+    client: httpx.AsyncClient, url: str, name: str, headers: dict[str, str] | None = None, **arguments: object
+) -> dict[str, object]:
+    """Call a tool; the whole JSON-RPC response."""
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": name, "arguments": arguments}}
+    response = await client.post(url, json=body, headers=headers)
+    assert response.status_code == 200, response.text
+    found: dict[str, object] = response.json()
+    return found

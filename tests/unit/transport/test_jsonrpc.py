@@ -1,0 +1,144 @@
+"""Reading requests: what is one, what is refused, and that an id comes back byte for byte."""
+
+import json
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crux.errors import CruxError, InvalidArgument, ParseError
+from crux.tools.pipeline import Answer
+from crux.transport.jsonrpc import (
+    MOST_NESTED,
+    BadText,
+    answer_response,
+    error_response,
+    read_request,
+    result_response,
+)
+
+
+def request(**members: object) -> bytes:
+    return json.dumps({"jsonrpc": "2.0", "method": "m", **members}).encode()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{",
+        b"nonsense",
+        b"[]",
+        b'[{"jsonrpc":"2.0","method":"m","id":1}]',
+        b'"text"',
+        b"null",
+        b"{}",
+        b'{"jsonrpc":"2.0"}',
+        b'{"method":"m"}',
+        b'{"jsonrpc":2,"method":"m"}',
+        b'{"jsonrpc":"2.0","method":null}',
+        b'{"jsonrpc":"2.0","method":["m"]}',
+        b'{"jsonrpc":"2.0","method":"m"} trailing',
+        b'{"jsonrpc":"2.0","method":"m","id":NaN}',
+        b'{"jsonrpc":"2.0","method":"\xff"}',
+        b"\xff\xfe",
+        b'{"jsonrpc":"2.0","method":"m","params":"raw \x00 byte"}',
+    ],
+)
+def test_what_is_no_request_is_a_parse_error(body: bytes) -> None:
+    with pytest.raises(ParseError):
+        read_request(body)
+
+
+@pytest.mark.parametrize(
+    "raw_id", ["1", "-1", "0", "1.50", '"a"', '""', "[1, 2]", '{"a" : 1}', "true", "123456789012345678901234567890"]
+)
+def test_an_id_is_echoed_unchanged(raw_id: str) -> None:
+    found = read_request(f'{{"jsonrpc":"2.0","method":"m","id":{raw_id}}}'.encode())
+    assert not found.is_notification
+    assert result_response(found.id, b"{}") == f'{{"jsonrpc":"2.0","id":{raw_id},"result":{{}}}}'.encode()
+
+
+@pytest.mark.parametrize("body", [request(), request(id=None)])
+def test_an_absent_or_null_id_makes_a_notification(body: bytes) -> None:
+    assert read_request(body).is_notification
+
+
+def test_the_version_is_not_checked_and_other_members_are_ignored() -> None:
+    found = read_request(b'{"jsonrpc":"1.9","method":"m","id":1,"extra":[{}]}')
+    assert (found.method, found.params) == ("m", None)
+
+
+def test_of_a_repeated_member_the_last_one_wins() -> None:
+    assert read_request(b'{"jsonrpc":"2.0","method":"a","method":"b","id":1}').method == "b"
+
+
+def nested(depth: int, opening: str = "[", closing: str = "]") -> bytes:
+    return f'{{"jsonrpc":"2.0","method":"m","id":1,"params":{opening * depth}{closing * depth}}}'.encode()
+
+
+def test_nesting_is_taken_up_to_its_bound() -> None:
+    assert read_request(nested(MOST_NESTED - 1)).method == "m"
+
+
+@pytest.mark.parametrize("depth", [MOST_NESTED, 900, 10_000, 100_000])
+def test_deeper_nesting_is_a_parse_error(depth: int) -> None:
+    with pytest.raises(ParseError):
+        read_request(nested(depth))
+
+
+def test_many_brackets_are_not_deep() -> None:
+    wide = [[] for _ in range(10_000)]
+    assert read_request(request(id=1, params=wide)).params == wide
+
+
+@pytest.mark.parametrize("params", [{"a": "x\0y"}, {"a\0": 1}, [["\0"]], "\0"])
+def test_nul_in_text_is_refused_with_the_request_s_id(params: object) -> None:
+    with pytest.raises(BadText) as caught:
+        read_request(request(id="seven", params=params))
+    assert bytes(caught.value.request_id) == b'"seven"'
+    assert isinstance(caught.value, InvalidArgument)
+
+
+def test_an_escaped_backslash_before_u0000_is_not_nul() -> None:
+    assert read_request(request(id=1, params=r"\u0000")).params == r"\u0000"
+
+
+@pytest.mark.parametrize("text", ["\ud800", "a\udfffb", "\udc00\ud800"])
+def test_a_lone_surrogate_is_refused_with_the_request_s_id(text: str) -> None:
+    with pytest.raises(BadText) as caught:
+        read_request(request(id=7, params={"value": text}))
+    assert bytes(caught.value.request_id) == b"7"
+
+
+def test_a_surrogate_pair_is_one_character() -> None:
+    assert read_request(b'{"jsonrpc":"2.0","method":"m","id":1,"params":"\\ud83e\\udd80"}').params == "🦀"
+
+
+def test_the_complaint_holds_nothing_of_the_body() -> None:
+    with pytest.raises(ParseError) as caught:
+        read_request(b'{"jsonrpc":"2.0","method": token-abcdef-secret }')
+    assert "secret" not in caught.value.message
+
+
+def test_an_answer_is_one_text_item_of_compact_json() -> None:
+    body = json.loads(answer_response(msgspec.Raw(b"1"), Answer('{"a":"é"}'.encode())))
+    assert body == {"jsonrpc": "2.0", "id": 1, "result": {"content": [{"type": "text", "text": '{"a":"é"}'}]}}
+    hinted = json.loads(answer_response(msgspec.Raw(b"1"), Answer(b"{}", "narrow it")))
+    assert hinted["result"]["_meta"] == {"crux": {"hint": "narrow it"}}
+
+
+def test_an_error_has_data_only_where_there_is_some() -> None:
+    plain = json.loads(error_response(None, ParseError("no")))
+    assert plain == {"jsonrpc": "2.0", "id": None, "error": {"code": -32700, "message": "no"}}
+    more = json.loads(error_response(msgspec.Raw(b"1"), InvalidArgument("no", data={"param": "a"})))
+    assert more["error"] == {"code": -32602, "message": "no", "data": {"param": "a"}}
+
+
+@given(st.binary(max_size=200) | st.text(max_size=200).map(lambda text: text.encode("utf-8", "surrogatepass")))
+def test_any_bytes_are_read_or_refused(body: bytes) -> None:
+    try:
+        read_request(body)
+    except CruxError as refusal:
+        assert refusal.code in (-32700, -32602)
