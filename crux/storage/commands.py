@@ -4,7 +4,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from attrs import evolve
+import msgspec
 
 from crux.domain.commands import Delete, Deleted, Erase, Probe, Put, Seed, Stored, Transact
 from crux.domain.facts import Fact, check_deletable, check_retirable, next_version, shown_to
@@ -29,7 +29,7 @@ def _put(put: Put, transaction: Transaction, now_us: int) -> Stored:
     fact = next_version(draft, head, fact_id=f"f_{uuid.uuid4().hex}", now_us=now_us)
     if not put.keep_history:
         transaction.erase_chain(draft.tenant, draft.entity, draft.key)
-        fact = evolve(fact, supersedes=None)
+        fact = msgspec.structs.replace(fact, supersedes=None)
     elif head is not None:
         transaction.retire(head.fact_id, fact.fact_id)
     for fact_id in put.retires:

@@ -15,7 +15,7 @@ from tests.clients.conftest import Kind
 TEXTS = {
     "emoji with joiners and tones": "👩‍👩‍👧‍👦 👋🏽 🏴󠁧󠁢󠁳󠁣󠁴󠁿",
     "Chinese, Japanese, Korean": "記憶は続く。记忆犹存。기억은 남는다. 𠮷野家",
-    "right to left, with marks": "שָׁלוֹם ‏مرحبًا‏ \u202babc\u202c",
+    "right to left, with marks": "שָׁלוֹם \u200fمرحبًا\u200f \u202babc\u202c",
     "combining characters": unicodedata.normalize("NFD", "Åéñ ế") + " next to " + unicodedata.normalize("NFC", "Åéñ ế"),
     "line ends of every kind": "a\nb\r\nc\rd\u0085e\u2028f\u2029g",
     "controls and blanks": " \t\x01\x1f\x7f\ufeff\u00a0\u200b\ufffd\U0010ffff ",

@@ -41,7 +41,13 @@ class TypeScriptClient:
 @contextmanager
 def typescript(url: str, token: str | None, wire: list[Exchange]) -> Iterator[Client]:
     assert (FOLDER / "node_modules").is_dir(), f"the SDK is not installed: run `make {FOLDER.name}-client`"
-    command = [NODE, FOLDER / "client.mjs", url, str(int(TIMEOUT_S * 1000)), *([] if token is None else [token])]
+    command = [
+        str(NODE),
+        str(FOLDER / "client.mjs"),
+        url,
+        str(int(TIMEOUT_S * 1000)),
+        *([] if token is None else [token]),
+    ]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8") as process:
         try:
             opened = _do(process, wire, "connect")

@@ -11,6 +11,8 @@ from crux.config import Loaded
 from crux.errors import StartRefused
 from tests.unit.cli.conftest import Cli
 
+Runs = Callable[[Callable[..., object]], None]
+
 
 @pytest.fixture(autouse=True)
 def _process_as_before() -> Iterator[None]:
@@ -25,14 +27,11 @@ def _process_as_before() -> Iterator[None]:
 
 
 @pytest.fixture
-def runs(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Loaded, daemon.Announce], None]], None]:
-    def instead(run: Callable[[Loaded, daemon.Announce], None]) -> None:
-        monkeypatch.setattr(daemon, "run", lambda loaded, announce: run(loaded, announce))
+def runs(monkeypatch: pytest.MonkeyPatch) -> Runs:
+    def instead(run: Callable[..., object]) -> None:
+        monkeypatch.setattr(daemon, "run", run)
 
     return instead
-
-
-Runs = Callable[[Callable[[Loaded, daemon.Announce], None]], None]
 
 
 @pytest.mark.parametrize(("mcp", "shown"), [("http://127.0.0.1:2/mcp", "http://127.0.0.1:2/mcp"), (None, "off")])
