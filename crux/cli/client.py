@@ -15,6 +15,7 @@ from attrs import field, frozen
 
 from crux.config import Settings, load
 from crux.errors import CruxError
+from crux.storage.directory import holder_of, is_held
 
 DEFAULT_SCOPES = "admin:read admin:write query:read facts:write sessions:read sessions:write"
 
@@ -108,11 +109,17 @@ def connect(url: str, credentials: Credentials, timeout: httpx.Timeout = TIMEOUT
 
 
 def address_of(settings: Settings) -> str:
-    """Where the HTTP API can be called under `settings`; an address that stands for all becomes the loopback one."""
+    """Where the HTTP API can be called under `settings`; an address that stands for all becomes the loopback one.
+
+    Port 0 is the daemon's choice: then it is asked of the data directory, which the daemon holds.
+    """
     if not settings.http_port:
-        raise CruxError(
-            "CORECRUXD_HTTP_PORT is 0, so the port is the daemon's choice: pass the address it printed as --url"
-        )
+        held_at = holder_of(settings.data_dir).get("http") if is_held(settings.data_dir) else None
+        if not isinstance(held_at, str):
+            raise CruxError(
+                f"CORECRUXD_HTTP_PORT is 0 and no daemon runs on {settings.data_dir}: start one, or pass --url"
+            )
+        return f"http://{held_at}"
     return f"http://{authority(settings.http_host, settings.http_port)}"
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from crux.errors import StartRefused
@@ -15,11 +16,12 @@ LOCK = "crux.lock"
 
 
 @contextmanager
-def hold(directory: Path, holder: Mapping[str, object]) -> Iterator[None]:
+def hold(directory: Path, holder: Mapping[str, object]) -> Iterator[Callable[[Mapping[str, object]], None]]:
     """Make `directory` where it is missing (0700) and hold it for as long as the context lasts.
 
-    `holder` is written into the lock file for whoever comes second. Raises `StartRefused` when the directory cannot be
-    used or another daemon holds it. The operating system lets go of the lock when the process ends, however it ends.
+    `holder` is written into the lock file for whoever comes second; calling what the context gives replaces it. Raises
+    `StartRefused` when the directory cannot be used or another daemon holds it. The operating system lets go of the
+    lock when the process ends, however it ends.
     """
     lock = _open_lock(directory)
     try:
@@ -30,9 +32,8 @@ def hold(directory: Path, holder: Mapping[str, object]) -> Iterator[None]:
                 f"{directory} is in use by another daemon ({describe(holder_of(directory))}); stop it, "
                 "or set CORECRUXD_DATA_DIR to another directory"
             ) from None
-        os.ftruncate(lock, 0)
-        os.pwrite(lock, json.dumps(holder).encode(), 0)
-        yield
+        _write_holder(lock, holder)
+        yield partial(_write_holder, lock)
     finally:
         os.close(lock)
 
@@ -64,6 +65,11 @@ def is_held(directory: Path) -> bool:
 def describe(holder: Mapping[str, object]) -> str:
     """A holder as text: `pid 4711, http 127.0.0.1:14800`."""
     return ", ".join(f"{name} {value}" for name, value in holder.items()) or "unknown"
+
+
+def _write_holder(lock: int, holder: Mapping[str, object]) -> None:
+    os.ftruncate(lock, 0)
+    os.pwrite(lock, json.dumps(holder).encode(), 0)
 
 
 def _open_lock(directory: Path) -> int:

@@ -12,6 +12,7 @@ from crux.errors import CruxError, StartRefused, StorageFull, StorageUnavailable
 APPLICATION_ID = 0x43525558  # "CRUX"
 WAL_LIMIT_BYTES = 64 * 1024 * 1024
 INTEGRITY_CHECK_S = 0.5
+SOUND = "ok"
 
 
 def connect_writer(path: Path) -> sqlite3.Connection:
@@ -60,7 +61,7 @@ def _check_ours(connection: sqlite3.Connection, path: Path) -> int:
             f"{path} is a database of another program; point CORECRUXD_DATA_DIR at a directory of Crux's own"
         )
     (current,) = connection.execute("PRAGMA user_version").fetchone()
-    newest = max(number for number, _ in _migrations())
+    newest = newest_schema()
     if current > newest:
         raise StartRefused(
             f"{path} has schema {current} and this version of Crux knows up to {newest}; "
@@ -70,18 +71,29 @@ def _check_ours(connection: sqlite3.Connection, path: Path) -> int:
 
 
 def _check_integrity(connection: sqlite3.Connection, path: Path) -> None:
-    deadline = time.monotonic() + INTEGRITY_CHECK_S
+    verdict = integrity(connection, INTEGRITY_CHECK_S)
+    if not verdict.startswith(SOUND):
+        raise _unusable(path, verdict)
+
+
+def integrity(connection: sqlite3.Connection, within_s: float) -> str:
+    """What SQLite finds wrong with the file, or a text that starts with `SOUND`; reads for `within_s` seconds at most."""
+    deadline = time.monotonic() + within_s
     connection.set_progress_handler(lambda: int(time.monotonic() > deadline), 10_000)
     try:
         (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
     except sqlite3.OperationalError as error:
-        if error.sqlite_errorname == "SQLITE_INTERRUPT":
-            return  # too large to read whole at a start; what was read is sound
-        raise
+        if error.sqlite_errorname != "SQLITE_INTERRUPT":
+            raise
+        return f"{SOUND} as far as it was read in {within_s:g} s"
     finally:
         connection.set_progress_handler(None, 0)
-    if verdict != "ok":
-        raise _unusable(path, verdict)
+    return str(verdict)
+
+
+def newest_schema() -> int:
+    """The schema that this version of Crux brings a database to."""
+    return max(number for number, _ in _migrations())
 
 
 def _migrate(connection: sqlite3.Connection, current: int) -> None:

@@ -18,8 +18,8 @@ from crux.storage.commands import apply
 from crux.storage.sqlite import connect_writer, is_environmental, storage_error
 from crux.storage.transaction import Transaction
 
-# When no write came for a moment after some did, the thread tidies up: a search costs by the number of segments its index
-# is in, and a long log costs every reader. Each step is small, so that a write never waits for more than one.
+# When no write came for a moment after some did, the thread tidies up: a search costs by the number of segments its
+# index is in, and a long log costs every reader. Each step is small, so that a write never waits for more than one.
 TIDY_IDLE_S = 0.5
 MERGE_PAGES = 64
 
@@ -128,7 +128,8 @@ class Writer:
             self._connection.execute("ROLLBACK")
 
     def _tidy(self) -> bool:
-        """Merge the search index until it is done or a write waits; then fold the log. Whether anything is left to do."""
+        """Merge the search index until it is done or a write waits; then fold the log. Whether anything is left to
+        do."""
         try:
             while self._jobs.empty():
                 before = self._connection.total_changes

@@ -99,9 +99,8 @@ class QueryArguments:
     examples=[{"entity": "service:billing", "top_k": 5, "token_budget": 1000}],
 )
 async def query_facts(args: QueryArguments, call: Call) -> CrcFacts | LegacyFacts:
-    """Find stored facts by words, by entity, or both, the most trustworthy first. Take it before you act or ask; for
-    documents and passages take query. Returns rows with value, age and freshness; pass token_budget to keep them
-    small."""
+    """Find stored facts by words, by entity, or both, the most trustworthy first. Take it before you act or ask: what
+    you need may be known. Returns rows with value, age and freshness; pass token_budget to keep them small."""
     now_us = call.services.clock.now_us()
     found = await call.services.recall.ask(
         Search(

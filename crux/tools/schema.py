@@ -27,6 +27,7 @@ T = TypeVar("T")
 
 _ABOUT = "crux.about"
 _SHOWN_LENGTH = 40
+_LARGEST_NUMBER = 2**1023  # beyond it an integer of JSON is no float
 
 
 @frozen
@@ -99,7 +100,9 @@ def _read_integer(value: object) -> int:
 
 
 def _read_number(value: object) -> float:
-    if type(value) is float or type(value) is int:
+    if type(value) is float:
+        return value
+    if type(value) is int and abs(value) < _LARGEST_NUMBER:
         return float(value)
     raise ValueError
 

@@ -64,7 +64,7 @@ class Front:
         if self._limits.inflight and load.inflight >= self._limits.inflight:
             load.shed += 1
             busy = Overloaded(f"{load.inflight} requests are under way (CORECRUXD_MAX_INFLIGHT); try again")
-            await self._refuse_with(send, "overloaded", busy)
+            await self._refuse_with(send, "service-unavailable", busy)
             return
         load.inflight += 1
         try:

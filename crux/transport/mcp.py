@@ -33,18 +33,19 @@ SERVER = {"name": "crux", "version": __version__}
 ALLOW = (b"allow", b"GET, HEAD, POST, OPTIONS")
 SESSION = b"mcp-session-id"
 
-WELCOME = {
-    "hint": "Read get_bootstrap('patterns') before anything else; look at the sync posture before remote work "
-    "and at the update posture before maintenance.",
-    "quickstart": [
-        "get_bootstrap('patterns') - how to work well with this daemon",
-        "sync_status() - whether remote work is possible",
-        "update_status() - whether this daemon is current",
-        "store_fact(entity, key, value) - remember something",
-        "query_facts(query) - find it again; pass token_budget",
-    ],
-    "docs": "https://github.com/CueCrux/Crux/blob/main/docs/agent-guide.md",
+HINT = (
+    "Read get_bootstrap('patterns') before anything else; look at the sync posture before remote work "
+    "and at the update posture before maintenance."
+)
+# The first calls worth making, in order; those whose tool is not served are left out.
+QUICKSTART = {
+    "get_bootstrap": "get_bootstrap('patterns') - how to work well with this daemon",
+    "sync_status": "sync_status() - whether remote work is possible",
+    "update_status": "update_status() - whether this daemon is current",
+    "store_fact": "store_fact(entity, key, value) - remember something",
+    "query_facts": "query_facts(query) - find it again; pass token_budget",
 }
+DOCS = "https://github.com/CueCrux/Crux/blob/main/docs/agent-guide.md"
 
 
 class MethodNotFound(CruxError):
@@ -73,7 +74,11 @@ class McpApp:
             "protocolVersion": PROTOCOL_VERSION,
             "capabilities": {"tools": {"listChanged": True}},
             "serverInfo": SERVER,
-            "_welcome": WELCOME,
+            "_welcome": {
+                "hint": HINT,
+                "quickstart": [text for tool, text in QUICKSTART.items() if tool in services.catalogue.by_name],
+                "docs": DOCS,
+            },
         }
         self._results: Mapping[str, bytes] = {
             "initialize": encode(handshake),
@@ -117,7 +122,7 @@ class McpApp:
         except PeerGone:
             return
         except PayloadTooLarge as error:
-            await _gate(send, 413, "payload_too_large", error.message, cors)
+            await _gate(send, 413, "payload-too-large", error.message, cors)
             return
         except ParseError as error:
             await respond(send, 200, error_response(None, error), [JSON, *cors])

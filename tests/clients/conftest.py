@@ -5,28 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from attrs import frozen
 
-from tests.clients.client import Client, Connect, Exchange
-from tests.clients.python import fast, official
-from tests.clients.typescript import typescript
+from tests.clients.client import Client, Exchange
+from tests.clients.sdks import KINDS, Kind
 from tests.daemons import Daemon
-
-
-@frozen
-class Kind:
-    """One SDK: how it connects, and what it tries before it falls back to `initialize`."""
-
-    name: str
-    connect: Connect
-    probes: tuple[str, ...] = ()
-
-
-KINDS = (
-    Kind("python", official, probes=("server/discover",)),
-    Kind("fastmcp", fast, probes=("server/discover",)),
-    Kind("typescript", typescript),
-)
 
 
 @pytest.fixture(scope="module", params=KINDS, ids=lambda kind: kind.name)

@@ -90,15 +90,17 @@ def _http(wire: list[Exchange], **settings: Any) -> httpx2.AsyncClient:
 
     async def note(response: httpx2.Response) -> None:
         request = response.request
-        body = await request.aread()
-        answered = response.headers.get("content-type") == "application/json" and json.loads(await response.aread())
+        sent = json.loads(await request.aread() or b"{}")
+        is_json = response.headers.get("content-type") == "application/json"
+        answer = json.loads(await response.aread()) if is_json else {}
+        error = answer.get("error")
         wire.append(
             Exchange(
                 verb=request.method,
-                method=json.loads(body)["method"] if body else None,
+                method=sent.get("method"),
                 session=request.headers.get("mcp-session-id"),
                 status=response.status_code,
-                error=answered["error"]["code"] if answered and "code" in answered.get("error", ()) else None,
+                error=error["code"] if isinstance(error, dict) else None,
             )
         )
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.clients.client import Exchange, Refused
-from tests.clients.conftest import Kind
+from tests.clients.sdks import Kind
 from tests.daemons import Daemon
 
 TOKENS = {"alice": "alice-token-of-32-characters-or-more", "bob": "bob-token-of-32-characters-or-more-"}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.clients.client import Exchange
-from tests.clients.conftest import Kind
+from tests.clients.sdks import Kind
 from tests.daemons import Daemon
 
 

@@ -10,7 +10,7 @@ import pytest
 from crux import __version__
 from crux.tools.catalogue import CATALOGUE
 from tests.clients.client import Client, Exchange, Refused
-from tests.clients.conftest import Kind
+from tests.clients.sdks import Kind
 from tests.daemons import Daemon
 
 TEXTS = {

@@ -9,6 +9,7 @@ import pytest
 from crux.domain.consequence import consequence_of
 from crux.tools.bootstrap import output_contracts
 from crux.tools.catalogue import CATALOGUE
+from crux.tools.reference import reference_markdown
 from crux.tools.registry import Tool
 
 CONTRACT = {
@@ -99,3 +100,8 @@ def test_every_tool_has_an_output_contract() -> None:
     assert set(contracts) == {"crc-v1", *(tool.name for tool in CATALOGUE.tools)}
     assert contracts["query_facts"]["kind"] == "fact"
     assert "rows[].fact_id" in contracts["query_facts"]["output"]
+
+
+def test_the_reference_page_is_up_to_date() -> None:
+    page = Path(__file__).parent.parent.parent / "docs" / "tools.md"
+    assert page.read_text() == reference_markdown(), "run make docs"

@@ -4,9 +4,7 @@ import os
 import shutil
 import sqlite3
 import stat
-import time
 from contextlib import closing
-from importlib.resources import files
 from pathlib import Path
 
 from crux.actors.facts import SPARE_BYTES
@@ -14,7 +12,7 @@ from crux.cli.checks.finding import Finding, fail, ok, warn
 from crux.cli.checks.site import Site
 from crux.storage.directory import LOCK, describe
 from crux.storage.engine import DATABASE
-from crux.storage.sqlite import APPLICATION_ID
+from crux.storage.sqlite import APPLICATION_ID, SOUND, integrity, newest_schema
 
 LOW_BYTES = 1024 * 1024 * 1024
 INTEGRITY_CHECK_S = 10.0
@@ -112,24 +110,13 @@ def _access(path: Path) -> str | None:
 def _examine(connection: sqlite3.Connection, path: Path) -> Finding:
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (schema,) = connection.execute("PRAGMA user_version").fetchone()
-    newest = max(
-        int(entry.name.partition("_")[0])
-        for entry in files("crux.storage.migrations").iterdir()
-        if entry.name.endswith(".sql")
-    )
+    newest = newest_schema()
     if application != APPLICATION_ID:
         return fail(f"{path} is a database of another program", "set CORECRUXD_DATA_DIR to a directory of Crux's own")
     if schema > newest:
         return fail(f"schema {schema}, and this version knows up to {newest}", "install the newer version again")
-    deadline = time.monotonic() + INTEGRITY_CHECK_S
-    connection.set_progress_handler(lambda: int(time.monotonic() > deadline), 10_000)
-    try:
-        (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
-    except sqlite3.OperationalError as error:
-        if error.sqlite_errorname != "SQLITE_INTERRUPT":
-            raise
-        verdict = f"ok as far as it was read in {INTEGRITY_CHECK_S:g} s"
-    if not verdict.startswith("ok"):
+    verdict = integrity(connection, INTEGRITY_CHECK_S)
+    if not verdict.startswith(SOUND):
         return fail(f"{path} is damaged: {verdict}", f"restore the last copy, or try: sqlite3 '{path}' .recover")
     step = f"schema {schema}" if schema == newest else f"schema {schema}, which the next start brings to {newest}"
     return ok(f"{step}, integrity {verdict}")

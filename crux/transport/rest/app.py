@@ -63,27 +63,36 @@ def create_app(api: Api) -> App:
     return partial(_border, cast("App", quart), api.max_body_bytes)
 
 
+def correlated(app: App) -> App:
+    """`app`, each of whose responses carries the ids that the request and its trace go by."""
+
+    async def mark(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await app(scope, receive, send)
+            return
+        headers = scope["headers"]
+        marks = [(REQUEST_ID, request_id(headers))]
+        # From here on the request carries its id, whoever gave it.
+        scope = {**scope, "headers": [*(pair for pair in headers if pair[0] != REQUEST_ID), *marks]}
+        if (trace := traceparent(headers)) is not None:
+            marks.append((TRACEPARENT, trace))
+
+        async def send_marked(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message = {**message, "headers": [*message["headers"], *marks]}
+            await send(message)
+
+        await app(scope, receive, send_marked)
+
+    return mark
+
+
 async def _border(app: App, max_body_bytes: int, scope: Scope, receive: Receive, send: Send) -> None:
-    """Pass a request on to `app`, and mark its response with the ids that the request and its trace go by."""
+    """Turn web sockets away, and see to it that a peer with too large a body hears so."""
     if scope["type"] == "websocket":
         await send({"type": "websocket.close", "code": 1008})
         return
-    if scope["type"] != "http":
-        await app(scope, receive, send)
-        return
-    headers = scope["headers"]
-    marks = [(REQUEST_ID, request_id(headers))]
-    # From here on the request carries its id, whoever gave it.
-    scope = {**scope, "headers": [*(pair for pair in headers if pair[0] != REQUEST_ID), *marks]}
-    if (trace := traceparent(headers)) is not None:
-        marks.append((TRACEPARENT, trace))
-
-    async def send_marked(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            message = {**message, "headers": [*message["headers"], *marks]}
-        await send(message)
-
-    await app(scope, _discarding(receive, max_body_bytes) if max_body_bytes else receive, send_marked)
+    await app(scope, _discarding(receive, max_body_bytes) if max_body_bytes else receive, send)
 
 
 def _discarding(receive: Receive, limit: int) -> Receive:
@@ -140,7 +149,7 @@ def _refusal(error: Exception) -> CruxError:
         case CruxError():
             return error
         case WrongMethod():
-            return MethodNotAllowed(request.method, tuple(error.valid_methods or ()))
+            return MethodNotAllowed(request.method, sorted(error.valid_methods or ()))
         case NoSuchRoute():
             return NotFound(f"there is no route {shortened(request.path)}")
     incident = secrets.token_hex(6)
@@ -148,7 +157,7 @@ def _refusal(error: Exception) -> CruxError:
         "a request failed",
         method=request.method,
         path=request.path,
-        request_id=request.headers["X-Request-Id"],
+        request_id=request.headers.get("X-Request-Id"),
         incident=incident,
         exc_info=error,
     )

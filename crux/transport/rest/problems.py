@@ -33,7 +33,7 @@ class MethodNotAllowed(CruxError):
 
     def __init__(self, method: str, allowed: Sequence[str]) -> None:
         self.allow = ", ".join(allowed)
-        super().__init__(f"{method} is not served here; {self.allow} is", data={"allow": list(allowed)})
+        super().__init__(f"{method} is not served here: use one of {self.allow}", data={"allow": list(allowed)})
 
 
 def render_problem(status: int, slug: str, text: str) -> tuple[bytes, bytes]:

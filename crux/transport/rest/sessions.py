@@ -87,15 +87,16 @@ async def _read(call: HttpCall, session_id: str) -> tuple[SessionState, int]:
 
 
 async def _mark(call: HttpCall, session_id: str, change: Callable[[SessionState], SessionState]) -> Reply:
-    for attempt in range(1, MOST_TRIES + 1):
+    tries = 0
+    while True:
         record, version = await _read(call, session_id)
         record = change(record)
         draft = session_draft(call.principal.passport, record)
         try:
             await call.ask(call.api.services.facts, Put(draft, expected_version=version, keep_history=False))
         except Conflict:
-            if attempt == MOST_TRIES:
+            tries += 1
+            if tries == MOST_TRIES:
                 raise
         else:
-            break
-    return json_reply(record)
+            return json_reply(record)

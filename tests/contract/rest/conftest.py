@@ -12,7 +12,7 @@ from crux.tools.registry import Services
 from crux.transport.auth import HttpAuthenticator
 from crux.transport.front import Load
 from crux.transport.metrics import Metrics
-from crux.transport.rest import Api, create_app
+from crux.transport.rest import Api, correlated, create_app
 from tests.conftest import Stack
 
 EVERY_SCOPE = "admin:read admin:write query:read facts:write sessions:write"
@@ -35,7 +35,9 @@ def api_on(services: Services, mailboxes: tuple[Mailbox, ...]) -> Api:
 
 
 def client_of(api: Api) -> httpx.AsyncClient:
-    return httpx.AsyncClient(transport=httpx.ASGITransport(create_app(api)), base_url="http://127.0.0.1:14800")
+    return httpx.AsyncClient(
+        transport=httpx.ASGITransport(correlated(create_app(api))), base_url="http://127.0.0.1:14800"
+    )
 
 
 @pytest.fixture

@@ -97,7 +97,7 @@ async def test_what_is_not_served_is_a_problem(
 async def test_a_wrong_method_is_told_the_right_ones(http: Http, who: Who) -> None:
     answer = await http.post("/v1/facts", headers=who())
     allowed = answer.headers["allow"].split(", ")
-    assert sorted(allowed) == ["GET", "HEAD", "PUT"]
+    assert allowed == ["GET", "HEAD", "PUT"]
     assert answer.json()["allow"] == allowed
 
 
@@ -107,7 +107,13 @@ async def test_a_wrong_method_is_told_the_right_ones(http: Http, who: Who) -> No
         (StorageFull("the disk is full"), 507, "insufficient-storage", "Insufficient Storage", None),
         (StorageUnavailable("the disk is gone"), 503, "service-unavailable", "Service Unavailable", "5"),
         (NoAnswer("too slow"), 504, "gateway-timeout", "Gateway Timeout", None),
-        (ActorFailed("internal error", data={"incident": "x", "status": 7}), 500, "internal", "Internal Server Error", None),
+        (
+            ActorFailed("internal error", data={"incident": "x", "status": 7}),
+            500,
+            "internal",
+            "Internal Server Error",
+            None,
+        ),
     ],
 )
 async def test_a_failure_of_the_store_is_a_problem_of_its_kind(
@@ -238,7 +244,9 @@ async def test_a_response_carries_the_requests_id_or_a_fresh_one(
 ) -> None:
     headers = [(b"x-request-id", value) for value in given]
     for path in ("/healthz", "/v1/nothing", "/v1/facts"):
-        (found,) = [value for name, value in (await http.get(path, headers=headers)).headers.raw if name == b"x-request-id"]
+        (found,) = [
+            value for name, value in (await http.get(path, headers=headers)).headers.raw if name == b"x-request-id"
+        ]
         assert found == echoed if echoed else FRESH_ID.fullmatch(found.decode())
 
 
@@ -277,6 +285,20 @@ async def test_a_websocket_is_turned_away(api: Api) -> None:
 
     await create_app(api)({"type": "websocket", "path": "/v1/facts", "headers": []}, receive, send)
     assert sent == [{"type": "websocket.close", "code": 1008}]
+
+
+async def test_a_server_may_announce_that_it_starts_and_stops(api: Api) -> None:
+    events = iter(["lifespan.startup", "lifespan.shutdown"])
+    sent: list[str] = []
+
+    async def receive() -> Message:
+        return {"type": next(events)}
+
+    async def send(message: Message) -> None:
+        sent.append(message["type"])
+
+    await create_app(api)({"type": "lifespan"}, receive, send)
+    assert sent == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ async def test_a_crash_fails_its_asker_with_an_id_and_the_state_is_rebuilt(
     mailbox, stored = Mailbox("counter"), list[int]()
     await start_all(nursery, [Supervised(mailbox, lambda: Counter(stored))])
     assert await mailbox.ask(Add()) == 1
-    with pytest.raises(ActorFailed, match="logged as [0-9a-f]{12}"):
+    with pytest.raises(ActorFailed, match=r"logged as [0-9a-f]{12}"):
         await mailbox.ask(Break())
     assert await mailbox.ask(Add()) == 2
     report = mailbox.report()

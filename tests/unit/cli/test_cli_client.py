@@ -97,7 +97,7 @@ def test_an_answer_of_another_shape_is_not_taken_for_the_daemons(stub: Stub) -> 
 def test_nobody_at_the_address_is_said_with_how_to_start_a_daemon() -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
-        url = "http://127.0.0.1:{}".format(unused.getsockname()[1])
+        url = f"http://127.0.0.1:{unused.getsockname()[1]}"
         with connect(url, Credentials()) as api, pytest.raises(Unreachable) as failure:
             api.call("GET", "/x")
     assert url in failure.value.message
@@ -106,7 +106,7 @@ def test_nobody_at_the_address_is_said_with_how_to_start_a_daemon() -> None:
 
 def test_a_daemon_that_does_not_answer_is_given_up() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        url = "http://127.0.0.1:{}".format(silent.getsockname()[1])
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
         with connect(url, Credentials(), httpx.Timeout(0.05)) as api, pytest.raises(Unreachable, match="in time"):
             api.call("GET", "/x")
 

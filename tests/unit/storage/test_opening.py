@@ -29,7 +29,7 @@ def test_a_newer_schema_is_refused_and_kept(tmp_path: Path) -> None:
         connection.execute("PRAGMA user_version = 999")
     connection.close()
     before = path.read_bytes()
-    with pytest.raises(StartRefused, match="schema 999 .* start the newer version"):
+    with pytest.raises(StartRefused, match=r"schema 999 .* start the newer version"):
         prepare(path)
     assert path.read_bytes() == before
 

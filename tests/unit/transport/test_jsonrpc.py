@@ -1,13 +1,14 @@
 """Reading requests: what is one, what is refused, and that an id comes back byte for byte."""
 
 import json
+from contextlib import suppress
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crux.errors import CruxError, InvalidArgument, ParseError
+from crux.errors import InvalidArgument, ParseError
 from crux.tools.pipeline import Answer
 from crux.transport.jsonrpc import (
     MOST_NESTED,
@@ -138,7 +139,5 @@ def test_an_error_has_data_only_where_there_is_some() -> None:
 
 @given(st.binary(max_size=200) | st.text(max_size=200).map(lambda text: text.encode("utf-8", "surrogatepass")))
 def test_any_bytes_are_read_or_refused(body: bytes) -> None:
-    try:
-        read_request(body)
-    except CruxError as refusal:
-        assert refusal.code in (-32700, -32602)
+    with suppress(ParseError, InvalidArgument):
+        assert read_request(body).method is not None

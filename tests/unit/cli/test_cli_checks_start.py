@@ -1,0 +1,111 @@
+import sqlite3
+import sys
+from typing import Any
+
+import pytest
+
+from crux.cli.checks import Finding, Verdict, start
+from crux.cli.doctor import attempt
+from crux.config import AuthMode
+from tests.unit.cli.sites import site
+
+TOKEN = "a" * 32
+OK, WARN, FAIL = Verdict.OK, Verdict.WARN, Verdict.FAIL
+
+
+def test_this_python_and_its_sqlite_will_do() -> None:
+    assert start.python().verdict is OK
+    assert start.sqlite().verdict is OK
+
+
+def test_an_untried_platform_is_worth_a_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "plan9")
+    assert start.python().verdict is WARN
+
+
+def test_a_sqlite_without_full_text_search_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Bare(sqlite3.Connection):
+        def execute(self, *_: object) -> sqlite3.Cursor:
+            raise sqlite3.OperationalError("no such module: fts5")
+
+    connect = sqlite3.connect
+    monkeypatch.setattr(sqlite3, "connect", lambda path: connect(path, factory=Bare))
+    found = start.sqlite()
+    assert (found.verdict, "no such module: fts5" in found.text) == (FAIL, True)
+
+
+@pytest.mark.parametrize(
+    ("settings", "verdict", "text"),
+    [
+        ({}, OK, "no agent tokens"),
+        ({"agent_token": TOKEN}, OK, "agents with a token: default"),
+        ({"agent_tokens": f"b:{TOKEN},a:{'b' * 32}"}, OK, "agents with a token: a, b"),
+        ({"agent_tokens": ""}, FAIL, "CRUX_AGENT_TOKENS is set but empty"),
+        ({"agent_token": "short"}, FAIL, "CRUX_AGENT_TOKEN is not usable"),
+    ],
+)
+def test_tokens_are_checked_and_not_shown(settings: dict[str, Any], verdict: Verdict, text: str) -> None:
+    found = attempt(start.tokens, site(**settings))
+    assert (found.verdict, found.text.startswith(text)) == (verdict, True)
+    assert TOKEN not in found.text
+
+
+@pytest.mark.parametrize(
+    ("settings", "verdict", "text"),
+    [
+        ({}, OK, "auth mode dev_scopes"),
+        ({"auth_mode": AuthMode.OFF}, OK, "auth mode off"),
+        ({"auth_mode": AuthMode.OFF, "agent_token": TOKEN}, WARN, "every agent's private facts"),
+        ({"auth_mode": AuthMode.OFF, "agent_tokens": f"a:{TOKEN}"}, WARN, "every agent's private facts"),
+        ({"auth_mode": AuthMode.JWT_HS256}, FAIL, "CORECRUXD_JWT_HS256_SECRET"),
+        ({"auth_mode": AuthMode.JWT_HS256, "jwt_hs256_secret": b"k" * 32}, OK, "auth mode jwt_hs256"),
+        ({"auth_mode": AuthMode.JWT_HS256, "jwt_hs256_secret": b"k"}, FAIL, "CORECRUXD_JWT_HS256_SECRET has 1 bytes"),
+        (
+            {"auth_mode": AuthMode.JWT_HS256, "jwt_hs256_secret": b"k", "allow_weak_hs256_secret": True},
+            WARN,
+            "a short JWT key is accepted",
+        ),
+    ],
+)
+def test_the_auth_mode_has_to_work_and_to_protect(settings: dict[str, Any], verdict: Verdict, text: str) -> None:
+    found = attempt(start.auth, site(**settings))
+    assert (found.verdict, text in found.text) == (verdict, True)
+
+
+@pytest.mark.parametrize(
+    ("settings", "verdict", "text"),
+    [
+        ({}, OK, "loopback only"),
+        ({"http_host": "::1", "mcp_host": "localhost"}, OK, "loopback only"),
+        ({"mcp_host": "10.0.0.1", "mcp_enabled": False}, OK, "loopback only"),
+        ({"http_host": "10.0.0.1"}, FAIL, "CORECRUXD_AUTH_MODE has to be set"),
+        ({"http_host": "10.0.0.1", "auth_mode": AuthMode.OFF}, FAIL, "believes whoever connects"),
+        ({"mcp_host": "10.0.0.1", "auth_mode": AuthMode.OFF}, FAIL, "there are no agent tokens"),
+        ({"allowed_hosts": ("a/b",)}, FAIL, "CRUX_ALLOWED_HOSTS"),
+        (
+            {"http_host": "10.0.0.1", "auth_mode": AuthMode.JWT_HS256},
+            WARN,
+            "reachable from other machines on 10.0.0.1, but the daemon answers to loopback names only",
+        ),
+        (
+            {"http_host": "10.0.0.1", "auth_mode": AuthMode.JWT_HS256, "allowed_hosts": ("crux.example",)},
+            OK,
+            "reachable from other machines on 10.0.0.1",
+        ),
+        (
+            {"http_host": "10.0.0.1", "auth_mode": AuthMode.OFF, "allow_insecure_bind": True},
+            WARN,
+            "without the guard against strangers",
+        ),
+    ],
+)
+def test_addresses_are_judged_as_a_start_would(settings: dict[str, Any], verdict: Verdict, text: str) -> None:
+    found = attempt(start.addresses, site(**settings))
+    assert (found.verdict, text in found.text) == (verdict, True)
+
+
+def test_a_check_that_the_system_does_not_let_look_fails() -> None:
+    def look() -> Finding:
+        raise PermissionError(13, "Permission denied", "/secret")
+
+    assert attempt(look) == Finding(FAIL, "Permission denied: /secret")
