@@ -77,7 +77,8 @@ def _check_integrity(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def integrity(connection: sqlite3.Connection, within_s: float) -> str:
-    """What SQLite finds wrong with the file, or a text that starts with `SOUND`; reads for `within_s` seconds at most."""
+    """What SQLite finds wrong with the file, or a text that starts with `SOUND`; reads for `within_s` seconds at
+    most."""
     deadline = time.monotonic() + within_s
     connection.set_progress_handler(lambda: int(time.monotonic() > deadline), 10_000)
     try:
