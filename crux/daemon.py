@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 
-import structlog
 import trio
 from attrs import frozen
 
@@ -20,33 +22,37 @@ from crux.actors.facts import FactStore
 from crux.actors.mailbox import Mailbox
 from crux.actors.recall import Recall
 from crux.actors.supervisor import RestartPolicy, Supervised, start_all
-from crux.config import AuthMode, Loaded, Settings
+from crux.actors.topology import ASKS
+from crux.config import Loaded, Settings
 from crux.domain.agents import AgentRegistry
 from crux.domain.bootstrap import STOCK
 from crux.domain.commands import Seed
 from crux.domain.decay import DecayPolicy, default_horizon
 from crux.domain.facts import Draft
-from crux.domain.posture import check_bind_posture
 from crux.domain.privacy import PrivacyRules
+from crux.logs import get_logger
 from crux.storage.directory import hold
-from crux.storage.engine import SqliteEngine
+from crux.storage.engine import Engine, SqliteEngine
 from crux.tools.catalogue import CATALOGUE
 from crux.tools.registry import Services
-from crux.transport.auth import HttpAuthenticator, JwtRules, McpAuthenticator
+from crux.transport.auth import McpAuthenticator, authenticator_of
 from crux.transport.front import Front, Limits, Load
 from crux.transport.gates import GuardPolicy
-from crux.transport.hypercorn_server import CUT_GRACE_S, HypercornServer, address, bind
+from crux.transport.hypercorn_server import CUT_GRACE_S, HypercornServer
+from crux.transport.listening import address, bind
 from crux.transport.mcp import McpApp, render_gate
 from crux.transport.metrics import Metrics
 from crux.transport.rest import Api, correlated, create_app, render_problem
 
-log = structlog.get_logger("crux.daemon")
+log = get_logger("crux.daemon")
 
 # The writer's thread lets go of the interpreter around every step of SQLite and must get it back soon, also when the
 # event loop is busy; Python's own 5 ms would make a batch wait for each of its statements.
 SWITCH_INTERVAL_S = 0.0005
 # What is left to the store once the listeners have drained.
 CLOSE_GRACE_S = 10.0
+# What marks a fact as the daemon's own text, which a newer version may renew.
+STOCK_RECEIPT = "crux:stock"
 
 
 @frozen
@@ -63,11 +69,14 @@ class Ready:
 Announce = Callable[[Ready], None]
 
 
-def run(loaded: Loaded, *, announce: Announce) -> None:
-    """Serve until SIGTERM or SIGINT, then drain. Raises `StartRefused` where it does not start."""
+def run(loaded: Loaded, *, announce: Announce, redactions: Mapping[str, int] = MappingProxyType({})) -> None:
+    """Serve until SIGTERM or SIGINT, then drain. Raises `StartRefused` where it does not start.
+
+    `redactions` is the live count of what was removed from the log, by rule, for the metrics.
+    """
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     try:
-        trio.run(_until_signalled, loaded, announce)
+        trio.run(_until_signalled, loaded, announce, redactions)
     except BaseExceptionGroup as group:
         raise _only(group) from None
 
@@ -80,7 +89,7 @@ def _only(group: BaseExceptionGroup[BaseException]) -> BaseException:
     return inner
 
 
-async def _until_signalled(loaded: Loaded, announce: Announce) -> None:
+async def _until_signalled(loaded: Loaded, announce: Announce, redactions: Mapping[str, int]) -> None:
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         stop = trio.Event()
 
@@ -91,7 +100,7 @@ async def _until_signalled(loaded: Loaded, announce: Announce) -> None:
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(watch)
-            await serve(loaded.settings, stop=stop, announce=announce, warnings=loaded.warnings)
+            await serve(loaded.settings, stop=stop, announce=announce, warnings=loaded.warnings, redactions=redactions)
             nursery.cancel_scope.cancel()
 
 
@@ -101,94 +110,103 @@ async def serve(
     stop: trio.Event,
     announce: Announce,
     warnings: Sequence[str] = (),
+    redactions: Mapping[str, int] = MappingProxyType({}),
     clock: Clock | None = None,
     policy: RestartPolicy | None = None,
 ) -> None:
     """Serve until `stop`, then drain within `settings.shutdown_drain_s` and close the store.
 
     Raises `StartRefused` where a listener, the data directory or the configuration does not allow a start, and
-    `RestartsExhausted` (in an exception group) when an actor cannot be kept running.
+    `RestartsExhausted` (in an exception group) when an actor cannot be kept running. Whatever happens, nothing stays
+    open.
     """
     registry = AgentRegistry.parse(settings.agent_token, settings.agent_tokens)
-    mode = AuthMode(
-        check_bind_posture(
-            auth_mode=settings.auth_mode.value if settings.auth_mode else None,
-            http_host=settings.http_host,
-            mcp_host=settings.mcp_host if settings.mcp_enabled else None,
-            has_agents=bool(registry),
-            allow_insecure_bind=settings.allow_insecure_bind,
-        )
-    )
-    authenticator = HttpAuthenticator(mode, registry, settings.agent_token_http_scopes, _jwt_rules(settings))
+    authenticator = authenticator_of(settings, registry)
     guard = GuardPolicy(settings.allowed_hosts, settings.allowed_origins)
     holder = {"pid": os.getpid(), "started": datetime.now(UTC).isoformat(timespec="seconds")}
-    with hold(settings.data_dir, holder) as describe:
-        http_listeners = await bind(settings.http_host, settings.http_port, "CORECRUXD_HTTP_PORT")
-        mcp_listeners = (
-            await bind(settings.mcp_host, settings.mcp_port, "CORECRUXD_MCP_PORT") if settings.mcp_enabled else []
-        )
-        describe({**holder, "http": address(http_listeners), "mcp": address(mcp_listeners) if mcp_listeners else None})
+    async with AsyncExitStack() as stack:
+        describe = stack.enter_context(hold(settings.data_dir, holder))
+        http = await _listen(stack, settings.http_host, settings.http_port, "CORECRUXD_HTTP_PORT")
+        mcp = []
+        if settings.mcp_enabled:
+            mcp = await _listen(stack, settings.mcp_host, settings.mcp_port, "CORECRUXD_MCP_PORT")
+        describe({**holder, "http": address(http), "mcp": address(mcp) if mcp else None})
         decay = DecayPolicy(settings.decay_volatile_hours, settings.decay_medium_days, settings.decay_stable_days)
         engine = await SqliteEngine.open(settings.data_dir, decay)
-        wall = clock or SystemClock()
-        facts, recall = (
-            Mailbox(name, settings.mailbox_capacity, settings.request_timeout_s) for name in ("facts", "recall")
-        )
+        stack.push_async_callback(_close, engine)
+        mailboxes = {name: Mailbox(name, settings.mailbox_capacity, settings.request_timeout_s) for name in ASKS}
         services = Services(
-            facts=facts,
-            recall=recall,
-            clock=wall,
+            facts=mailboxes["facts"],
+            recall=mailboxes["recall"],
+            clock=clock or SystemClock(),
             privacy=PrivacyRules(settings.always_private_prefixes, settings.share_prefixes),
             decay=decay,
-            console_url=f"http://{address(http_listeners)}/console#facts",
+            console_url=f"http://{address(http)}/console#facts",
             catalogue=CATALOGUE,
         )
         loads = {"http": Load(), "mcp": Load()}
-        metrics = Metrics(mailboxes=(facts, recall), loads=loads, sizes=engine.sizes)
+        metrics = Metrics(tuple(mailboxes.values()), loads, engine.sizes, redactions)
         limits = Limits(settings.max_body_bytes, settings.max_inflight)
         api = Api(
             services=services,
             authenticator=authenticator,
-            mailboxes=(facts, recall),
+            mailboxes=tuple(mailboxes.values()),
             metrics=metrics,
             max_body_bytes=settings.max_body_bytes,
             request_timeout_s=settings.request_timeout_s,
             mcp_enabled=settings.mcp_enabled,
         )
         servers = [
-            HypercornServer(
-                correlated(Front(create_app(api), guard, limits, loads["http"], render_problem)), http_listeners
+            HypercornServer(correlated(Front(create_app(api), guard, limits, loads["http"], render_problem)), http)
+        ]
+        if mcp:
+            app = McpApp(
+                services,
+                McpAuthenticator(registry),
+                guard,
+                settings.max_body_bytes,
+                metrics.observe_tool,
+                request_timeout_s=settings.request_timeout_s,
             )
-        ]
-        if mcp_listeners:
-            mcp = McpApp(services, McpAuthenticator(registry), guard, settings.max_body_bytes, metrics.observe_tool)
-            servers.append(HypercornServer(Front(mcp, guard, limits, loads["mcp"], render_gate), mcp_listeners))
-        actors = [
-            Supervised(facts, lambda: FactStore(engine, wall)),
-            Supervised(recall, lambda: Recall(engine)),
-        ]
-        try:
-            async with trio.open_nursery() as nursery:
-                await start_all(nursery, actors, policy)
-                await facts.ask(Seed(_stock()))
-                for server in servers:
-                    await nursery.start(server.run)
-                announce(
-                    Ready(
-                        http=f"http://{address(http_listeners)}",
-                        mcp=f"http://{address(mcp_listeners)}/mcp" if mcp_listeners else None,
-                        data_dir=settings.data_dir,
-                        version=__version__,
-                        warnings=tuple(warnings),
-                    )
+            servers.append(HypercornServer(Front(app, guard, limits, loads["mcp"], render_gate), mcp))
+        async with trio.open_nursery() as nursery:
+            await start_all(nursery, _actors(services, engine), policy)
+            await services.facts.ask(Seed(_stock()))
+            for server in servers:
+                await nursery.start(server.run)
+            announce(
+                Ready(
+                    http=f"http://{address(http)}",
+                    mcp=f"http://{address(mcp)}/mcp" if mcp else None,
+                    data_dir=settings.data_dir,
+                    version=__version__,
+                    warnings=tuple(warnings),
                 )
-                await stop.wait()
-                await _drain(servers, settings.shutdown_drain_s)
-                nursery.cancel_scope.cancel()
-        finally:
-            with trio.CancelScope(shield=True, deadline=trio.current_time() + CLOSE_GRACE_S):
-                await trio.to_thread.run_sync(engine.close, abandon_on_cancel=True)
-        log.info("stopped")
+            )
+            await stop.wait()
+            await _drain(servers, settings.shutdown_drain_s)
+            nursery.cancel_scope.cancel()
+    log.info("stopped")
+
+
+def _actors(services: Services, engine: Engine) -> list[Supervised]:
+    """Every actor, in the order in which they start; `ASKS` names them all."""
+    return [
+        Supervised(services.facts, lambda: FactStore(engine, services.clock)),
+        Supervised(services.recall, lambda: Recall(engine)),
+    ]
+
+
+async def _listen(stack: AsyncExitStack, host: str, port: int, setting: str) -> list[socket.socket]:
+    listeners = await bind(host, port, setting)
+    for listener in listeners:
+        stack.callback(listener.close)
+    return listeners
+
+
+async def _close(engine: Engine) -> None:
+    with trio.CancelScope(shield=True, deadline=trio.current_time() + CLOSE_GRACE_S):
+        await trio.to_thread.run_sync(engine.close, abandon_on_cancel=True)
 
 
 async def _drain(servers: Sequence[HypercornServer], drain_s: int) -> None:
@@ -199,17 +217,16 @@ async def _drain(servers: Sequence[HypercornServer], drain_s: int) -> None:
             nursery.start_soon(server.drain, deadline)
 
 
-def _jwt_rules(settings: Settings) -> JwtRules | None:
-    if settings.jwt_hs256_secret is None:
-        return None
-    return JwtRules(
-        settings.jwt_hs256_secret, settings.jwt_issuer, settings.jwt_audience, settings.allow_weak_hs256_secret
-    )
-
-
 def _stock() -> tuple[Draft, ...]:
     """The stock entries of the bootstrap surface, as facts (seed 11.12)."""
     return tuple(
-        Draft(entry.entity, entry.key, entry.value, private=True, horizon=default_horizon(entry.entity))
+        Draft(
+            entry.entity,
+            entry.key,
+            entry.value,
+            source_receipt=STOCK_RECEIPT,
+            horizon=default_horizon(entry.entity),
+            private=True,
+        )
         for entry in STOCK
     )

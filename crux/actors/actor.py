@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, ClassVar, TypeVar
 
 import trio
@@ -12,15 +12,16 @@ from crux.actors.mailbox import Envelope, Mailbox
 from crux.domain.messages import Message
 from crux.errors import CruxError
 
-Handler = TypeVar("Handler", bound=Callable[..., Any])
+R = TypeVar("R")
+Handler = Callable[[Any, Any], R | Awaitable[R]]
 
 _HANDLES = "__crux_handles__"
 
 
-def handles(message: type[Message[Any]]) -> Callable[[Handler], Handler]:
-    """Mark a method as the handler of one class of message."""
+def handles(message: type[Message[R]]) -> Callable[[Handler[R]], Handler[R]]:
+    """Mark a method, plain or async, as the handler of one class of message; it returns what that message replies."""
 
-    def mark(method: Handler) -> Handler:
+    def mark(method: Handler[R]) -> Handler[R]:
         setattr(method, _HANDLES, message)
         return method
 
@@ -49,23 +50,20 @@ class Actor:
 
     async def serve(self, mailbox: Mailbox) -> None:
         """Handle messages until cancelled."""
-        figures = mailbox.figures
         handlers = self._handlers
         while True:
             envelope = await mailbox.receive()
             began = trio.current_time()
             handler, is_async = handlers[type(envelope.message)]
+            result: Any
             try:
-                reply = handler(self, envelope.message)
+                result = handler(self, envelope.message)
                 if is_async:
-                    reply = await reply
+                    result = await result
             except CruxError as refusal:
-                figures.refused += 1
-                envelope.fail(refusal)
-            else:
-                figures.handled += 1
-                envelope.reply(reply)
-            figures.handling.observe(trio.current_time() - began)
+                result = refusal
+            settle(envelope, result, mailbox)
+            mailbox.figures.handling.observe(trio.current_time() - began)
 
 
 class BatchActor(Actor):
@@ -81,7 +79,7 @@ class BatchActor(Actor):
     async def serve(self, mailbox: Mailbox) -> None:
         """Handle batches until cancelled; while one is under way, the next one gathers in the mailbox."""
         while True:
-            envelopes = list(await mailbox.receive_all(self.batch_limit))
+            envelopes = await mailbox.receive_all(self.batch_limit)
             began = trio.current_time()
             outcomes = await self.handle([envelope.message for envelope in envelopes])
             mailbox.figures.handling.observe(trio.current_time() - began, len(envelopes))

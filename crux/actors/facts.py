@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+import trio
+
 from crux.actors.actor import BatchActor
 from crux.actors.clock import Clock
 from crux.domain.commands import CheckReadiness, Probe, Readiness
@@ -12,6 +14,8 @@ from crux.storage.engine import Engine
 
 # Below this much room on the disk the daemon calls itself not ready, before writes begin to fail.
 SPARE_BYTES = 32 * 1024 * 1024
+# A write this many seconds old still says that writing works; after that, readiness is learnt by a write of its own.
+PROBE_AGE_S = 5.0
 
 
 class FactStore(BatchActor):
@@ -25,17 +29,18 @@ class FactStore(BatchActor):
         self._engine = engine
         self._clock = clock
         self._failing: CruxError | None = None
+        self._written_at = float("-inf")
 
     async def handle(self, messages: Sequence[Message[Any]]) -> Sequence[object]:
         commands = [message for message in messages if not isinstance(message, CheckReadiness)]
-        if self._failing is not None and not commands:
+        if not commands and (self._failing is not None or trio.current_time() - self._written_at > PROBE_AGE_S):
             commands.append(Probe())
         outcomes = await self._engine.commit(commands, self._clock.now_us()) if commands else []
         for result in outcomes:
             if isinstance(result, StorageFull | StorageUnavailable):
                 self._failing = result
             elif not isinstance(result, Exception):
-                self._failing = None
+                self._failing, self._written_at = None, trio.current_time()
         replies = iter(outcomes)
         return [self._readiness() if isinstance(message, CheckReadiness) else next(replies) for message in messages]
 

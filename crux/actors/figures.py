@@ -9,13 +9,18 @@ BUCKETS_S = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0
 
 @define
 class Histogram:
-    """Counts per bucket of seconds (`counts[i]`: at most `BUCKETS_S[i]`; the last one: more) and their sum."""
+    """Counts per bucket of seconds (`counts[i]`: at most `bounds[i]`; the last one: more) and their sum."""
 
-    counts: list[int] = field(factory=lambda: [0] * (len(BUCKETS_S) + 1))
+    bounds: tuple[float, ...] = BUCKETS_S
+    counts: list[int] = field()
     sum_s: float = 0.0
 
+    @counts.default
+    def _no_counts(self) -> list[int]:
+        return [0] * (len(self.bounds) + 1)
+
     def observe(self, elapsed_s: float, times: int = 1) -> None:
-        self.counts[bisect_left(BUCKETS_S, elapsed_s)] += times
+        self.counts[bisect_left(self.bounds, elapsed_s)] += times
         self.sum_s += elapsed_s * times
 
 
@@ -26,11 +31,11 @@ class Figures:
     handled: int = 0  # answered with a reply
     refused: int = 0  # answered with an expected failure
     crashed: int = 0  # answered by the supervisor, because the actor raised
-    abandoned: int = 0  # the asker was gone before its turn came
+    abandoned: int = 0  # asks cancelled before their turn came
     dropped: int = 0  # tells that found the mailbox full
-    overloaded: int = 0  # asks that found no room until their deadline
+    overloaded: int = 0  # asks whose turn did not come before their deadline
     restarts: int = 0
-    handling: Histogram = field(factory=Histogram)
+    handling: Histogram = field(factory=Histogram)  # of a batch, each message took as long as the whole
 
 
 @frozen

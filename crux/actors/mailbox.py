@@ -19,18 +19,19 @@ from crux.errors import NoAnswer, Overloaded
 R = TypeVar("R")
 
 ASK_DEADLINE_S = 30.0
+# How long an actor may go from message to message without letting anybody else run.
+TURN_S = 0.005
 
 
 class Envelope:
     """A message under way, and the task that waits for its answer (None once there is nobody to tell)."""
 
-    __slots__ = ("_asker", "message", "sent_at", "started", "withdrawn")
+    __slots__ = ("_asker", "message", "sent_at", "started")
 
     def __init__(self, message: Message[Any], asker: trio.lowlevel.Task | None, sent_at: float) -> None:
         self.message = message
         self.sent_at = sent_at
         self.started = False
-        self.withdrawn = False
         self._asker = asker
 
     @property
@@ -48,11 +49,9 @@ class Envelope:
         if asker is not None:
             trio.lowlevel.reschedule(asker, result)
 
-    def abandon(self, _: object) -> trio.lowlevel.Abort:
+    def forsake(self) -> None:
         """The asker is cancelled or out of time: its answer, if one still comes, goes nowhere."""
         self._asker = None
-        self.withdrawn = True
-        return trio.lowlevel.Abort.SUCCEEDED
 
 
 class Mailbox:
@@ -72,6 +71,7 @@ class Mailbox:
         self._deferred: set[Envelope] = set()
         self._room = trio.lowlevel.ParkingLot()
         self._receiver: trio.lowlevel.Task | None = None
+        self._turn_began = 0.0
 
     async def ask(self, message: Message[R], *, deadline_s: float | None = None) -> R:
         """Send `message` and wait for its reply, at most `deadline_s` seconds (the mailbox's own where None).
@@ -84,11 +84,19 @@ class Mailbox:
         now = trio.current_time()
         deadline_s = self.deadline_s if deadline_s is None else deadline_s
         envelope = Envelope(message, trio.lowlevel.current_task(), now)
+
+        def abandon(_: object) -> trio.lowlevel.Abort:
+            envelope.forsake()
+            if not envelope.started:
+                self._withdraw(envelope)
+                self.figures.abandoned += trio.current_time() < now + deadline_s
+            return trio.lowlevel.Abort.SUCCEEDED
+
         with trio.CancelScope(deadline=now + deadline_s):
             while len(self._queue) >= self.capacity:
                 await self._room.park()
             self._put(envelope)
-            answer: R = await trio.lowlevel.wait_task_rescheduled(envelope.abandon)
+            answer: R = await trio.lowlevel.wait_task_rescheduled(abandon)
             return answer
         if envelope.started:
             raise NoAnswer(
@@ -111,29 +119,43 @@ class Mailbox:
 
     async def receive_all(self, limit: int) -> list[Envelope]:
         """All that waits, at most `limit` envelopes, at least one. Ends the turn of those received before."""
-        self._in_hand.clear()
-        while True:
-            while not self._queue:
-                await self._wait_for_mail()
-            while self._queue and len(self._in_hand) < limit:
-                self._take(self._queue.popleft())
-            if self._in_hand:
-                return self._in_hand
+        self._in_hand = []
+        if trio.current_time() - self._turn_began > TURN_S:
+            await trio.lowlevel.checkpoint()  # an actor with endless mail must not starve the rest of the daemon
+            self._turn_began = trio.current_time()
+        while not self._queue:
+            await self._wait_for_mail()
+            self._turn_began = trio.current_time()
+        while self._queue and len(self._in_hand) < limit:
+            envelope = self._queue.popleft()
+            envelope.started = True
+            self._in_hand.append(envelope)
+            self._room.unpark()
+        return self._in_hand
 
     def defer(self, envelope: Envelope) -> None:
-        """Keep an envelope in hand beyond its turn, until it is settled."""
+        """Keep an envelope in hand beyond its turn, until it is settled or `resume` ends that."""
         self._deferred = {earlier for earlier in self._deferred if earlier.awaited}
         self._deferred.add(envelope)
 
-    def fail_in_hand(self, error: Exception) -> int:
-        """Answer whatever the actor has received and not answered with `error`; how many that were."""
-        unanswered = [envelope for envelope in (*self._in_hand, *self._deferred) if envelope.awaited]
-        for envelope in unanswered:
-            envelope.fail(error)
-        self._in_hand.clear()
+    def resume(self, envelope: Envelope) -> None:
+        """Take a deferred envelope back in hand: what happens now is about it."""
+        self._deferred.discard(envelope)
+        self._in_hand.append(envelope)
+
+    def fail_in_hand(self, error: Exception) -> None:
+        """After a crash: answer with `error` what was in hand and not answered; what was deferred waits for a new
+        turn."""
+        for envelope in self._in_hand:
+            if envelope.awaited:
+                envelope.fail(error)
+                self.figures.crashed += 1
+        self._in_hand = []
+        innocent = [envelope for envelope in self._deferred if envelope.awaited]
         self._deferred.clear()
-        self.figures.crashed += len(unanswered)
-        return len(unanswered)
+        for envelope in innocent:
+            envelope.started = False
+        self._queue.extendleft(innocent)
 
     def report(self) -> Report:
         """The actor's figures now."""
@@ -169,11 +191,6 @@ class Mailbox:
 
         await trio.lowlevel.wait_task_rescheduled(withdraw)
 
-    def _take(self, envelope: Envelope) -> None:
-        if self._room:
-            self._room.unpark()
-        if envelope.withdrawn:
-            self.figures.abandoned += 1
-        else:
-            envelope.started = True
-            self._in_hand.append(envelope)
+    def _withdraw(self, envelope: Envelope) -> None:
+        self._queue.remove(envelope)
+        self._room.unpark()

@@ -54,9 +54,12 @@ class Recall(Actor):
         began = trio.current_time()
         reply: Any
         try:
-            reply = await self._engine.read_apart(envelope.message, READ_DEADLINE_S)
+            reply = await self._engine.read_apart(envelope.message, READ_DEADLINE_S, lambda: envelope.awaited)
         except CruxError as error:
             reply = error
+        except Exception:
+            mailbox.resume(envelope)  # the crash is about this one; other slow reads get a new turn
+            raise
         finally:
             self._slow -= 1
         settle(envelope, reply, mailbox)

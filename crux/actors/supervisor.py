@@ -6,15 +6,15 @@ import secrets
 from collections import deque
 from collections.abc import Callable, Sequence
 
-import structlog
 import trio
 from attrs import frozen
 
 from crux.actors.actor import Actor
 from crux.actors.mailbox import Mailbox
 from crux.errors import ActorFailed
+from crux.logs import get_logger
 
-log = structlog.get_logger("crux.supervisor")
+log = get_logger("crux.supervisor")
 
 
 @frozen
@@ -64,6 +64,7 @@ async def supervise(
     while True:
         try:
             await current.serve(mailbox)
+            raise RuntimeError(f"{mailbox.name} stopped serving")
         except Exception as error:
             incident = secrets.token_hex(6)
             log.exception("an actor failed", actor=mailbox.name, incident=incident)

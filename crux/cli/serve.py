@@ -30,10 +30,10 @@ def serve() -> None:
     """
     loaded = load(os.environ, home=Path.home())
     settings = loaded.settings
-    configure(settings.log_format, settings.log_level, settings.redact)
+    redactions = configure(settings.log_format, settings.log_level, settings.redact)
     os.umask(_PRIVATE)
     try:
-        daemon.run(loaded, announce=announce)
+        daemon.run(loaded, announce=announce, redactions=redactions)
     except CruxError:
         raise
     except Exception:

@@ -5,14 +5,14 @@ sources share one parser for each setting.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import yaml
 from attrs import field, frozen
 
 from crux.config import parsers
-from crux.config.declaration import STRONG_SECRET_BYTES, Declaration, declarations
+from crux.config.declaration import Declaration, declarations
 from crux.config.settings import Settings
 from crux.errors import SettingError
 
@@ -74,23 +74,12 @@ def load(environ: Mapping[str, str], *, home: Path) -> Loaded:
             values[name] = table[name].parse(text)
         except ValueError as error:
             problems.append(_problem(value, table[name], str(error)))
-    settings = Settings(**values)  # type: ignore[arg-type]  # each parser returns its field's type
-    if not problems:
-        problems.extend(_problem(given[name], table[name], expected) for name, expected in _conflicts(settings))
     if problems:
         more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
         raise SettingError(problems[0] + more)
+    settings = Settings(**values)  # type: ignore[arg-type]  # each parser returns its field's type
     sources = {name: given[name].source if name in given else "default" for name in table}
     return Loaded(settings, sources, file.path, file.warnings)
-
-
-def _conflicts(settings: Settings) -> Iterator[tuple[str, str]]:
-    """Values that are well formed and do not go together: the field that was set, and what is expected."""
-    key = settings.jwt_hs256_secret
-    if settings.auth_mode is parsers.AuthMode.JWT_HS256 and key is None:
-        yield "auth_mode", "CORECRUXD_JWT_HS256_SECRET to be set beside it"
-    if key is not None and len(key) < STRONG_SECRET_BYTES and not (key and settings.allow_weak_hs256_secret):
-        yield "jwt_hs256_secret", f"{STRONG_SECRET_BYTES} bytes or more, or CORECRUXD_ALLOW_WEAK_HS256_SECRET=1"
 
 
 def _find(declaration: Declaration, environ: Mapping[str, str], file: _File) -> _Given | None:

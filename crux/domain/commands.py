@@ -3,11 +3,15 @@
 Writes commit together with what they imply or not at all; `Transact` makes one write of several.
 """
 
+from typing import TypeVar
+
 from attrs import frozen
 
 from crux.domain.facts import DEFAULT_TENANT, Draft, Fact
 from crux.domain.messages import Message
 from crux.domain.privacy import ANONYMOUS, Viewer
+
+R = TypeVar("R")
 
 
 @frozen
@@ -62,7 +66,11 @@ class Erase(Message[Deleted]):
 
 @frozen
 class Seed(Message[int]):
-    """Store each draft whose chain has never existed; the reply is how many were new."""
+    """Store the daemon's stock of facts; the reply is how many were new or renewed.
+
+    A draft is stored where its chain has never existed, and where the head is an earlier stock that nobody edited: one
+    with the draft's `source_receipt` and another value. What was edited or deleted is left alone (seed 11.12).
+    """
 
     drafts: tuple[Draft, ...]
 
@@ -76,7 +84,7 @@ class Readiness:
 
 @frozen
 class CheckReadiness(Message[Readiness]):
-    """Learn whether writing works, by writing and syncing a byte where the last write did not."""
+    """Learn whether writing works, by writing and syncing a byte where no recent write says so."""
 
 
 @frozen
@@ -85,10 +93,10 @@ class Probe(Message[None]):
 
 
 @frozen
-class Transact(Message[tuple[object, ...]]):
+class Transact(Message[tuple[R, ...]]):
     """Apply all steps in order, or none: the first that is refused refuses the whole."""
 
-    steps: tuple[Message[object], ...]
+    steps: tuple[Message[R], ...]
 
 
 @frozen

@@ -5,9 +5,10 @@ Decay is one step: a stale fact counts half. The stored confidence never changes
 
 import math
 import re
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 
-from attrs import frozen
+from attrs import field, frozen
 
 _HOUR_US = 3_600_000_000
 _DAY_US = 24 * _HOUR_US
@@ -41,17 +42,24 @@ class DecayPolicy:
     medium_days: int = 35
     stable_days: int = 365
 
+    _thresholds: Mapping[Horizon, int] = field(init=False)
+
+    @_thresholds.default
+    def _in_us(self) -> Mapping[Horizon, int]:
+        return {
+            Horizon.VOLATILE: self.volatile_hours * _HOUR_US,
+            Horizon.MEDIUM: self.medium_days * _DAY_US,
+            Horizon.STABLE: self.stable_days * _DAY_US,
+        }
+
     def threshold_us(self, horizon: Horizon) -> int | None:
         """The greatest age at which a fact of `horizon` is still fresh, in microseconds; None: any age."""
-        match horizon:
-            case Horizon.VOLATILE:
-                return self.volatile_hours * _HOUR_US
-            case Horizon.MEDIUM:
-                return self.medium_days * _DAY_US
-            case Horizon.STABLE:
-                return self.stable_days * _DAY_US
-            case _:
-                return None
+        return self._thresholds.get(horizon)
+
+    @property
+    def thresholds_us(self) -> Iterable[tuple[Horizon, int]]:
+        """Each class that goes stale, with its threshold."""
+        return self._thresholds.items()
 
 
 _BY_PREFIX: tuple[tuple[str | tuple[str, ...], Horizon], ...] = (

@@ -5,7 +5,7 @@ entity (memory contract 1.5). An owner's name is escaped in that prefix, so that
 name (Decision 25).
 """
 
-from attrs import frozen
+from attrs import field, frozen
 
 AGENT_PREFIX = "__agent::"
 BOOTSTRAP_PREFIX = "__bootstrap__::"
@@ -81,7 +81,6 @@ BORN_PRIVATE_PREFIXES: tuple[str, ...] = (
 )
 
 _NEVER_SHARED = (AGENT_PREFIX, BOOTSTRAP_PREFIX, *DAEMON_PREFIXES)
-_ALWAYS_PRIVATE = (*_NEVER_SHARED, *BORN_PRIVATE_PREFIXES)
 
 
 @frozen
@@ -93,6 +92,11 @@ class PrivacyRules:
 
     always_private: tuple[str, ...] = ()
     shared: tuple[str, ...] = ()
+    _private: tuple[str, ...] = field(init=False)
+
+    @_private.default
+    def _every_private_prefix(self) -> tuple[str, ...]:
+        return (*_NEVER_SHARED, *BORN_PRIVATE_PREFIXES, *self.always_private)
 
     def is_private(self, entity: str, *, requested: bool = False) -> bool:
         """Whether a write to `entity` (as stored) is private; a writer's own `requested` is never undone."""
@@ -100,7 +104,7 @@ class PrivacyRules:
             return True
         if self.shared and entity.startswith(self.shared):
             return False
-        return entity.startswith((*_ALWAYS_PRIVATE, *self.always_private))
+        return entity.startswith(self._private)
 
 
 @frozen

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from crux.domain.commands import Delete, Deleted, Erase, Probe, Put, Seed, Stored, Transact
-from crux.domain.facts import Fact, check_deletable, check_retirable, next_version, shown_to
+from crux.domain.facts import Draft, Fact, check_deletable, check_retirable, next_version, shown_to
 from crux.domain.messages import Message
 from crux.errors import Conflict
 from crux.storage.transaction import Transaction
@@ -64,17 +64,24 @@ def _erase(erase: Erase, transaction: Transaction, now_us: int) -> Deleted:
 
 
 def _seed(seed: Seed, transaction: Transaction, now_us: int) -> int:
-    fresh = [draft for draft in seed.drafts if not transaction.has_chain(draft.tenant, draft.entity, draft.key)]
-    for draft in fresh:
+    due = [draft for draft in seed.drafts if _is_due(draft, transaction)]
+    for draft in due:
         _put(Put(draft), transaction, now_us)
-    return len(fresh)
+    return len(due)
+
+
+def _is_due(draft: Draft, transaction: Transaction) -> bool:
+    if not transaction.has_chain(draft.tenant, draft.entity, draft.key):
+        return True
+    head = transaction.head(draft.tenant, draft.entity, draft.key)
+    return head is not None and head.source_receipt == draft.source_receipt and head.value != draft.value
 
 
 def _probe(probe: Probe, transaction: Transaction, now_us: int) -> None:
     transaction.probe(now_us)
 
 
-def _transact(transact: Transact, transaction: Transaction, now_us: int) -> tuple[object, ...]:
+def _transact(transact: Transact[object], transaction: Transaction, now_us: int) -> tuple[object, ...]:
     return tuple(apply(step, transaction, now_us) for step in transact.steps)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -13,6 +14,7 @@ from pathlib import Path
 from crux.errors import StartRefused
 
 LOCK = "crux.lock"
+LOOKED_AT_S = 0.05
 
 
 @contextmanager
@@ -26,7 +28,7 @@ def hold(directory: Path, holder: Mapping[str, object]) -> Iterator[Callable[[Ma
     lock = _open_lock(directory)
     try:
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _take(lock)
         except BlockingIOError:
             raise StartRefused(
                 f"{directory} is in use by another daemon ({describe(holder_of(directory))}); stop it, "
@@ -65,6 +67,14 @@ def is_held(directory: Path) -> bool:
 def describe(holder: Mapping[str, object]) -> str:
     """A holder as text: `pid 4711, http 127.0.0.1:14800`."""
     return ", ".join(f"{name} {value}" for name, value in holder.items()) or "unknown"
+
+
+def _take(lock: int) -> None:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        time.sleep(LOOKED_AT_S)  # somebody may only have looked whether it is held
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def _write_holder(lock: int, holder: Mapping[str, object]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -29,8 +29,8 @@ class Engine(Protocol):
         """The reply to a cheap read; raises `ReadTooLong` when it is not cheap."""
         ...
 
-    async def read_apart(self, message: Message[Any], deadline_s: float) -> object:
-        """The reply to any read, without holding up the event loop."""
+    async def read_apart(self, message: Message[Any], deadline_s: float, wanted: Callable[[], bool]) -> object:
+        """The reply to any read, without holding up the event loop; given up when nobody wants it any more."""
         ...
 
     def free_bytes(self) -> int:

@@ -1,5 +1,6 @@
 """Facts as rows: the one place that knows the order of the columns."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from crux.domain.decay import Horizon
@@ -12,7 +13,7 @@ COLUMNS = (
     "superseded_by, actor, reverified_at, valid_from, valid_to, horizon, private, deleted"
 )
 
-Row = tuple[Any, ...]
+Row = Sequence[Any]
 
 _HORIZONS = {horizon.value: horizon for horizon in Horizon}
 
@@ -24,7 +25,7 @@ def fact_of(row: Row) -> Fact:
     return Fact(*arguments)
 
 
-def row_of(fact: Fact) -> Row:
+def row_of(fact: Fact) -> tuple[object, ...]:
     """A fact as a row of `COLUMNS`."""
     return (
         fact.fact_id,

@@ -12,8 +12,10 @@ from crux.domain.facts import Fact
 from crux.domain.messages import Message
 from crux.domain.privacy import AGENT_PREFIX, Viewer, split_entity
 from crux.storage.rows import COLUMNS, fact_of, search_text
+from crux.storage.transaction import fact_by_id, head_of
 
 TRIGRAM = 3
+PAGE_BYTES = 8 * 1024 * 1024
 LAST_CHARACTER = "\U0010ffff"
 
 
@@ -28,6 +30,11 @@ class Clause:
 def read(message: Message[Any], connection: sqlite3.Connection, policy: DecayPolicy) -> object:
     """The reply to a read, as of the last commit."""
     return _READS[type(message)](message, connection, policy)
+
+
+def needs_scan(message: Message[Any]) -> bool:
+    """Whether a read looks at every fact, one by one: no index holds what it asks for."""
+    return isinstance(message, Search) and bool(message.words) and not _is_indexed(message)
 
 
 def register_functions(connection: sqlite3.Connection) -> None:
@@ -56,38 +63,41 @@ def _search(search: Search, connection: sqlite3.Connection, policy: DecayPolicy)
             )
         )
     if search.words:
-        clauses.append(_containing(search.words, indexed=not search.include_superseded))
-    rank = _effective(search.now_us, policy) if search.decayed else Clause("confidence")
-    below = 0
-    if search.min_effective_confidence is not None:
-        low = Clause(f"{rank.sql} < ?", (*rank.parameters, search.min_effective_confidence))
-        below = _count(connection, [*clauses, low])
-        clauses.append(Clause(f"NOT ({low.sql})", low.parameters))
+        clauses.append(_containing(search))
     where = _all(clauses)
-    # Only the rows that are returned are read whole: values may be large.
+    rank = _effective(search.now_us, policy) if search.decayed else Clause("confidence")
+    floor = search.min_effective_confidence
+    # One statement, so that rows and counts are of one moment; only the rows that are returned are read whole.
+    total = (
+        Clause("count(*) OVER ()") if floor is None else Clause("count(*) FILTER (WHERE rank >= ?) OVER ()", (floor,))
+    )
     rows = connection.execute(
         f"""
-        SELECT {COLUMNS} FROM (
-            SELECT seq AS hit, {rank.sql} AS rank, stored_at AS at FROM facts WHERE {where.sql}
+        SELECT {COLUMNS}, rank, total, everything FROM (
+            SELECT seq AS hit, rank, at, {total.sql} AS total, count(*) OVER () AS everything
+            FROM (SELECT seq, stored_at AS at, {rank.sql} AS rank FROM facts WHERE {where.sql})
             ORDER BY rank DESC, at DESC, hit DESC LIMIT ?
         ) JOIN facts ON seq = hit ORDER BY rank DESC, at DESC, hit DESC
         """,
-        (*rank.parameters, *where.parameters, search.top_k + 1),
+        (*total.parameters, *rank.parameters, *where.parameters, search.top_k),
     ).fetchall()
-    total = len(rows) if len(rows) <= search.top_k else _count(connection, clauses)
-    return Found(tuple(fact_of(row) for row in rows[: search.top_k]), total, below)
+    if not rows:
+        return Found((), 0, 0)
+    *_, matching, everything = rows[0]
+    kept = tuple(fact_of(row[:-3]) for row in rows if floor is None or row[-3] >= floor)
+    return Found(kept, matching, everything - matching)
 
 
 def _effective(now_us: int, policy: DecayPolicy) -> Clause:
     """Effective confidence: half of the stored one where the fact is stale (memory contract 1.4)."""
-    cases: list[str] = []
-    parameters: list[object] = []
-    for horizon in Horizon:
-        threshold = policy.threshold_us(horizon)
-        if threshold is not None:
-            cases.append("WHEN horizon = ? AND ? - coalesce(reverified_at, stored_at) > ? THEN 0.5")
-            parameters += (horizon.value, now_us, threshold)
-    return Clause(f"confidence * CASE {' '.join(cases)} ELSE 1.0 END", tuple(parameters))
+    return Clause(_STALE_CASES, tuple(value for name, us in policy.thresholds_us for value in (name, now_us, us)))
+
+
+_STALE_CASES = (
+    "confidence * CASE "
+    + "WHEN horizon = ? AND ? - coalesce(reverified_at, stored_at) > ? THEN 0.5 " * (len(Horizon) - 1)
+    + "ELSE 1.0 END"
+)
 
 
 def _visible(viewer: Viewer) -> list[Clause]:
@@ -118,11 +128,17 @@ def _starting(prefix: str) -> Clause:
     return Clause("shown >= ? AND shown < ?", (prefix, prefix + LAST_CHARACTER))
 
 
-def _containing(words: tuple[str, ...], *, indexed: bool) -> Clause:
-    """Facts that hold any of `words` as a part of their name, key or value."""
-    if not indexed:
+def _is_indexed(search: Search) -> bool:
+    """Whether the index can find the words: it holds live facts, by three characters in a row."""
+    return not search.include_superseded and all(len(word) >= TRIGRAM for word in search.words)
+
+
+def _containing(search: Search) -> Clause:
+    """Facts that hold any of the words as a part of their name, key or value."""
+    words = search.words
+    if search.include_superseded:
         return Clause("has_word(?, shown, key, value)", ("\n".join(words),))
-    if all(len(word) >= TRIGRAM for word in words):
+    if _is_indexed(search):
         phrases = " OR ".join('"' + word.replace('"', '""') + '"' for word in words)
         return Clause("seq IN (SELECT rowid FROM facts_text WHERE facts_text MATCH ?)", (phrases,))
     parts = " OR ".join(["instr(text, ?)"] * len(words))
@@ -130,17 +146,11 @@ def _containing(words: tuple[str, ...], *, indexed: bool) -> Clause:
 
 
 def _fact_by_id(by_id: FactById, connection: sqlite3.Connection, policy: DecayPolicy) -> Fact | None:
-    row = connection.execute(f"SELECT {COLUMNS} FROM facts WHERE fact_id = ?", (by_id.fact_id,)).fetchone()
-    return fact_of(row) if row else None
+    return fact_by_id(connection, by_id.fact_id)
 
 
 def _head(head: Head, connection: sqlite3.Connection, policy: DecayPolicy) -> Fact | None:
-    row = connection.execute(
-        f"SELECT {COLUMNS} FROM facts WHERE shown = ? AND key = ? AND entity = ? AND tenant = ? AND deleted = 0 "
-        "ORDER BY seq DESC LIMIT 1",
-        (split_entity(head.entity)[1], head.key, head.entity, head.tenant),
-    ).fetchone()
-    return fact_of(row) if row else None
+    return head_of(connection, head.tenant, head.entity, head.key)
 
 
 def _chain(chain: Chain, connection: sqlite3.Connection, policy: DecayPolicy) -> tuple[Fact, ...]:
@@ -167,22 +177,23 @@ def _export(export: Export, connection: sqlite3.Connection, policy: DecayPolicy)
     rows = connection.execute(
         f"SELECT {COLUMNS}, seq FROM facts WHERE {where.sql} ORDER BY seq LIMIT ?",
         (*where.parameters, export.limit + 1),
-    ).fetchall()
-    page = rows[: export.limit]
-    cursor = page[-1][-1] if len(rows) > len(page) else None
-    return Page(tuple(fact_of(row[:-1]) for row in page), cursor)
+    )
+    page: list[Fact] = []
+    size = cursor = 0
+    for *row, seq in rows:
+        if len(page) == export.limit or size > PAGE_BYTES:
+            return Page(tuple(page), cursor)
+        fact = fact_of(row)
+        page.append(fact)
+        size += fact.tokens * 4
+        cursor = seq
+    return Page(tuple(page), None)
 
 
 def _all(clauses: Sequence[Clause]) -> Clause:
     """The clause that holds where every one of `clauses` does."""
     sql = " AND ".join(clause.sql for clause in clauses)
     return Clause(sql, tuple(value for clause in clauses for value in clause.parameters))
-
-
-def _count(connection: sqlite3.Connection, clauses: Sequence[Clause]) -> int:
-    where = _all(clauses)
-    (count,) = connection.execute(f"SELECT count(*) FROM facts WHERE {where.sql}", where.parameters).fetchone()
-    return int(count)
 
 
 _READS: Mapping[type, Callable[[Any, sqlite3.Connection, DecayPolicy], object]] = {

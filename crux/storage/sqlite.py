@@ -1,5 +1,6 @@
 """Opening the database: pragmas, migrations, integrity, and what SQLite's errors mean to a caller."""
 
+import os
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -43,13 +44,18 @@ def prepare(path: Path) -> None:
     newer version. The integrity check reads as far as it gets in half a second.
     """
     try:
-        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))  # SQLite gives its logs the same mode
+        with closing(connect_reader(path)) as connection:
             current = _check_ours(connection, path)
             _check_integrity(connection, path)
         with closing(connect_writer(path)) as connection:
             _migrate(connection, current)
+    except OSError as error:
+        raise StartRefused(f"{path} cannot be opened ({error.strerror})") from error
     except sqlite3.DatabaseError as error:
-        raise _unusable(path, str(error)) from error
+        if _name(error).startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
+            raise _unusable(path, str(error)) from error
+        raise StartRefused(f"{path} cannot be opened: {storage_error(error).message}") from error
 
 
 def _check_ours(connection: sqlite3.Connection, path: Path) -> int:
@@ -125,14 +131,16 @@ def _unusable(path: Path, reason: str) -> StartRefused:
 
 def storage_error(error: sqlite3.Error) -> CruxError:
     """What a failed statement means to whoever asked for it."""
-    name = getattr(error, "sqlite_errorname", "") or ""
+    name = _name(error)
     if name == "SQLITE_FULL":
         return StorageFull("the disk is full: nothing of this write was kept; make room, then try again")
-    if name.startswith(("SQLITE_IOERR", "SQLITE_READONLY", "SQLITE_CANTOPEN")):
-        return StorageUnavailable(f"the data directory cannot be written ({name}): nothing of this write was kept")
+    if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+        return StorageUnavailable(
+            "another program holds the database: nothing of this write was kept; end that program"
+        )
     if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
         return StorageUnavailable(f"the database is damaged ({name}); stop the daemon and restore a copy")
-    return StorageUnavailable(f"the database did not take the request ({name or type(error).__name__})")
+    return StorageUnavailable(f"the data directory cannot be used ({name}): nothing of this write was kept")
 
 
 @contextmanager
@@ -146,19 +154,20 @@ def storage_errors() -> Iterator[None]:
         raise
 
 
+_ENVIRONMENTAL = tuple(
+    f"SQLITE_{name}" for name in ("FULL", "IOERR", "READONLY", "CANTOPEN", "CORRUPT", "NOTADB", "BUSY", "LOCKED")
+)
+
+
 def is_environmental(error: sqlite3.Error) -> bool:
-    """Whether the disk, the file system or the file is to blame, and not the statement."""
-    name = getattr(error, "sqlite_errorname", "") or ""
-    return name.startswith(
-        (
-            "SQLITE_FULL",
-            "SQLITE_IOERR",
-            "SQLITE_READONLY",
-            "SQLITE_CANTOPEN",
-            "SQLITE_CORRUPT",
-            "SQLITE_NOTADB",
-            "SQLITE_BUSY",
-            "SQLITE_LOCKED",
-            "SQLITE_NOMEM",
-        )
-    )
+    """Whether the disk, the file system, the file or another program is to blame, and not the statement."""
+    return _name(error).startswith(_ENVIRONMENTAL)
+
+
+def may_be_too_large(error: sqlite3.Error) -> bool:
+    """Whether a smaller write might have succeeded."""
+    return _name(error) in ("SQLITE_FULL", "SQLITE_IOERR_WRITE")
+
+
+def _name(error: sqlite3.Error) -> str:
+    return getattr(error, "sqlite_errorname", None) or ""

@@ -8,24 +8,33 @@ from crux.storage.rows import COLUMNS, fact_of, owner_and_shown, row_of, search_
 
 _COUNT = COLUMNS.count(",") + 1
 _INSERT = f"INSERT INTO facts (owner, shown, {COLUMNS}) VALUES (?, ?{', ?' * _COUNT})"
-_HEAD = (
-    f"SELECT {COLUMNS} FROM facts WHERE shown = ? AND key = ? AND entity = ? AND tenant = ? AND deleted = 0 "
-    "ORDER BY seq DESC LIMIT 1"
-)
-_BY_ID = f"SELECT {COLUMNS} FROM facts WHERE fact_id = ?"
 _IN_CHAIN = "shown = ? AND key = ? AND entity = ? AND tenant = ?"
+_HEAD = f"SELECT {COLUMNS} FROM facts WHERE {_IN_CHAIN} AND deleted = 0 ORDER BY seq DESC LIMIT 1"
+_BY_ID = f"SELECT {COLUMNS} FROM facts WHERE fact_id = ?"
+
+
+def head_of(connection: sqlite3.Connection, tenant: str, entity: str, key: str) -> Fact | None:
+    """The newest fact of a chain that is not deleted; names are stored ones."""
+    row = connection.execute(_HEAD, (_shown(entity), key, entity, tenant)).fetchone()
+    return fact_of(row) if row else None
+
+
+def fact_by_id(connection: sqlite3.Connection, fact_id: str) -> Fact | None:
+    """The fact with this id, deleted or not."""
+    row = connection.execute(_BY_ID, (fact_id,)).fetchone()
+    return fact_of(row) if row else None
 
 
 class Transaction:
     """The open transaction of the writer's connection, in the words of the domain."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
         self._run = connection.execute
 
     def head(self, tenant: str, entity: str, key: str) -> Fact | None:
         """The newest fact of a chain that is not deleted."""
-        row = self._run(_HEAD, (_shown(entity), key, entity, tenant)).fetchone()
-        return fact_of(row) if row else None
+        return head_of(self._connection, tenant, entity, key)
 
     def has_chain(self, tenant: str, entity: str, key: str) -> bool:
         """Whether the chain has a version, deleted ones included."""
@@ -33,8 +42,7 @@ class Transaction:
         return found.fetchone() is not None
 
     def fact(self, fact_id: str) -> Fact | None:
-        row = self._run(_BY_ID, (fact_id,)).fetchone()
-        return fact_of(row) if row else None
+        return fact_by_id(self._connection, fact_id)
 
     def insert(self, fact: Fact) -> None:
         """Add a live fact, findable from the commit on."""
@@ -54,11 +62,11 @@ class Transaction:
         self._unlist(fact_id)
         self._run("UPDATE facts SET deleted = 1 WHERE fact_id = ?", (fact_id,))
 
-    def erase_chain(self, tenant: str, entity: str, key: str, *, but: str = "") -> int:
-        """Remove every version of a chain for good, but the fact with the id `but`; how many were removed."""
-        where, which = f"{_IN_CHAIN} AND fact_id <> ?", (_shown(entity), key, entity, tenant, but)
-        self._run(f"DELETE FROM facts_text WHERE rowid IN (SELECT seq FROM facts WHERE {where})", which)
-        return self._run(f"DELETE FROM facts WHERE {where}", which).rowcount
+    def erase_chain(self, tenant: str, entity: str, key: str) -> int:
+        """Remove every version of a chain for good; how many were removed."""
+        which = (_shown(entity), key, entity, tenant)
+        self._run(f"DELETE FROM facts_text WHERE rowid IN (SELECT seq FROM facts WHERE {_IN_CHAIN})", which)
+        return self._run(f"DELETE FROM facts WHERE {_IN_CHAIN}", which).rowcount
 
     def probe(self, now_us: int) -> None:
         self._run("INSERT INTO probe VALUES (1, ?1) ON CONFLICT (id) DO UPDATE SET written_at = ?1", (now_us,))

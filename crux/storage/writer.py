@@ -15,7 +15,7 @@ from attrs import define, field
 
 from crux.domain.messages import Message
 from crux.storage.commands import apply
-from crux.storage.sqlite import connect_writer, is_environmental, storage_error
+from crux.storage.sqlite import connect_writer, is_environmental, may_be_too_large, storage_error
 from crux.storage.transaction import Transaction
 
 # When no write came for a moment after some did, the thread tidies up: a search costs by the number of segments its
@@ -77,17 +77,25 @@ class Writer:
 
     def _work(self) -> None:
         untidy = False
+        broken: Exception | None = None
         while True:
             try:
                 job = self._jobs.get(timeout=TIDY_IDLE_S if untidy else None)
             except queue.Empty:
-                untidy = self._tidy()
+                try:
+                    untidy = self._tidy()
+                except Exception as error:
+                    broken, untidy = (
+                        error,
+                        False,
+                    )  # told to whoever writes next: the actor above then restarts or gives up
                 continue
             if job is None:
                 break
-            job.finish(outcome.capture(self._commit, job.commands, job.now_us))
-            untidy = True
-        self._checkpoint()
+            job.finish(outcome.Error(broken) if broken else outcome.capture(self._commit, job.commands, job.now_us))
+            untidy, broken = broken is None, None
+        self._connection.execute("PRAGMA busy_timeout = 0")
+        self._checkpoint("TRUNCATE")
         self._connection.close()
 
     def _commit(self, commands: Sequence[Message[Any]], now_us: int) -> Outcomes:
@@ -99,8 +107,8 @@ class Writer:
             self._roll_back()
             if not is_environmental(error):
                 raise
-            if len(commands) == 1:
-                return [storage_error(error)]
+            if len(commands) == 1 or not may_be_too_large(error):
+                return [storage_error(error)] * len(commands)
             # One large write may be what the disk had no room for: each gets a try of its own.
             return [self._commit([command], now_us)[0] for command in commands]
         except BaseException:
@@ -128,24 +136,25 @@ class Writer:
             self._connection.execute("ROLLBACK")
 
     def _tidy(self) -> bool:
-        """Merge the search index until it is done or a write waits; then fold the log. Whether anything is left to
+        """Merge the search index until it is done or a write waits, then fold the log. Whether anything is left to
         do."""
         try:
             while self._jobs.empty():
                 before = self._connection.total_changes
                 self._connection.execute(MERGE, (MERGE_PAGES,))
                 if self._connection.total_changes - before < MERGE_DID_WORK:
-                    self._checkpoint()
-                    return False
+                    return not self._checkpoint("PASSIVE")
         except sqlite3.Error as error:
             if not is_environmental(error):
                 raise
         return True
 
-    def _checkpoint(self) -> None:
-        """Fold the log into the database; readers that still need it, or a full disk, only put it off."""
+    def _checkpoint(self, kind: str) -> bool:
+        """Fold the log into the database, as far as readers allow; whether all of it is folded. Never waits for one."""
         try:
-            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            busy, logged, folded = self._connection.execute(f"PRAGMA wal_checkpoint({kind})").fetchone()
         except sqlite3.Error as error:
             if not is_environmental(error):
                 raise
+            return False
+        return not busy and logged == folded

@@ -14,6 +14,7 @@ from crux.tools.registry import Call, Effect, tool
 from crux.tools.schema import arg, shortened
 
 MOST_FACTS = 1000
+INSTANT = "an RFC 3339 instant such as 2026-11-30T18:59:22Z"
 _LEGACY = frozenset({"legacy", "v0", "none", "off"})
 
 
@@ -110,7 +111,7 @@ async def query_facts(args: QueryArguments, call: Call) -> CrcFacts | LegacyFact
             entity=args.entity,
             top_k=args.top_k,
             include_superseded=args.include_superseded,
-            as_of_us=None if args.as_of is None else _instant("as_of", args.as_of),
+            as_of_us=None if args.as_of is None else instant_us("as_of", args.as_of),
             min_effective_confidence=args.min_effective_confidence,
         )
     )
@@ -145,12 +146,13 @@ def _recalled(fact: Fact, call: Call, now_us: int) -> Recalled:
     )
 
 
-def _instant(name: str, text: str) -> int:
+def instant_us(name: str, text: str) -> int:
+    """The instant that the argument `name` has as its text; raises `InvalidArgument` where that is none."""
     try:
         return parse_rfc3339(text)
-    except ValueError as error:
+    except ValueError:
         raise InvalidArgument(
-            f"'{name}' must be {error}, got {shortened(text)}", data={"param": name, "expected": str(error)}
+            f"'{name}' must be {INSTANT}, got {shortened(text)}", data={"param": name, "expected": INSTANT}
         ) from None
 
 

@@ -6,14 +6,14 @@ import secrets
 from collections.abc import Callable
 
 import msgspec
-import structlog
 import trio
 from attrs import frozen
 
 from crux.errors import ActorFailed, CruxError, InvalidArgument, UnknownTool
+from crux.logs import get_logger
 from crux.tools.registry import Call
 
-log = structlog.get_logger("crux.tools")
+log = get_logger("crux.tools")
 
 # Hosts cut a result at about 25,000 tokens; well below that, and where the caller set no budget, it is told how to
 # narrow.

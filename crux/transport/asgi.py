@@ -10,7 +10,7 @@ from typing import Any
 
 import trio
 
-from crux.errors import PayloadTooLarge
+from crux.errors import CruxError, PayloadTooLarge
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -23,6 +23,9 @@ Pairs = Iterable[tuple[bytes, bytes]]
 # connection, and the peer, still sending, would never see the answer.
 DISCARD_FACTOR = 4
 DISCARD_S = 5.0
+# How long a peer may take to read what it is sent. Some 16 MiB, a large answer, take ten seconds on a poor network; a
+# peer that needs thirty reads nothing, or holds for one slow answer a slot that many quick ones wait for.
+SEND_S = 30.0
 
 JSON = (b"content-type", b"application/json")
 
@@ -31,8 +34,14 @@ class PeerGone(Exception):
     """The peer left before its body was whole."""
 
 
+class RequestTimeout(CruxError):
+    """The request was not whole, or its answer not ready, when its time was up."""
+
+    status = 408
+
+
 async def read_body(receive: Receive, limit: int) -> bytes:
-    """The whole body, of at most `limit` bytes (0: any size).
+    """The whole body, of at most `limit` bytes (0: any size); the caller sets the deadline.
 
     Raises `PayloadTooLarge` for a longer one, having read some of the rest; `PeerGone` when the peer left in between.
     """
@@ -40,7 +49,7 @@ async def read_body(receive: Receive, limit: int) -> bytes:
     if message["type"] == "http.request" and not message.get("more_body", False):
         body: bytes = message.get("body", b"")
         if limit and len(body) > limit:
-            raise _too_large(limit)
+            raise too_large(limit)
         return body
     parts: list[bytes] = []
     size = 0
@@ -49,8 +58,8 @@ async def read_body(receive: Receive, limit: int) -> bytes:
         size += len(part)
         if limit and size > limit:
             if message.get("more_body", False):
-                await discard_body(receive, limit * DISCARD_FACTOR)
-            raise _too_large(limit)
+                await discard_body(receive, limit)
+            raise too_large(limit)
         parts.append(part)
         if not message.get("more_body", False):
             return b"".join(parts)
@@ -58,26 +67,33 @@ async def read_body(receive: Receive, limit: int) -> bytes:
     raise PeerGone
 
 
-async def discard_body(receive: Receive, at_most: int) -> None:
-    """Read up to `at_most` bytes of a body for at most `DISCARD_S` seconds, and keep none."""
+async def discard_body(receive: Receive, limit: int) -> None:
+    """Read some more of a body that is longer than `limit` bytes, for at most `DISCARD_S` seconds, and keep none."""
+    left = limit * DISCARD_FACTOR
     with trio.move_on_after(DISCARD_S):
-        while at_most > 0:
+        while left > 0:
             message = await receive()
             if message["type"] != "http.request" or not message.get("more_body", False):
                 return
-            at_most -= len(message.get("body", b""))
+            left -= len(message.get("body", b""))
+
+
+def too_large(limit: int) -> PayloadTooLarge:
+    """The refusal of a body that has more than `limit` bytes."""
+    return PayloadTooLarge(f"the body is larger than {limit} bytes (CORECRUXD_MAX_REQUEST_BODY_BYTES)")
 
 
 async def respond(send: Send, status: int, body: bytes = b"", headers: Pairs = ()) -> None:
-    """Send a whole response; its length is added."""
-    await send(
-        {
-            "type": "http.response.start",
-            "status": status,
-            "headers": [*headers, (b"content-length", b"%d" % len(body))],
-        }
-    )
-    await send({"type": "http.response.body", "body": body})
+    """Send a whole response; its length is added. What the peer has not taken after `SEND_S` seconds is given up."""
+    with trio.move_on_after(SEND_S):
+        await send(
+            {
+                "type": "http.response.start",
+                "status": status,
+                "headers": [*headers, (b"content-length", b"%d" % len(body))],
+            }
+        )
+        await send({"type": "http.response.body", "body": body})
 
 
 def header(scope: Scope, name: bytes) -> bytes | None:
@@ -92,7 +108,3 @@ def declared_length(scope: Scope) -> int:
     """The body's length as `Content-Length` says, 0 where it says none."""
     value = header(scope, b"content-length")
     return int(value) if value is not None and value.isdigit() else 0
-
-
-def _too_large(limit: int) -> PayloadTooLarge:
-    return PayloadTooLarge(f"the body is larger than {limit} bytes (CORECRUXD_MAX_REQUEST_BODY_BYTES)")

@@ -7,8 +7,9 @@ import jwt
 from attrs import field, frozen
 from jwt.algorithms import HMACAlgorithm
 
-from crux.config import AuthMode
+from crux.config import STRONG_SECRET_BYTES, AuthMode, Settings
 from crux.domain.agents import Agent, AgentRegistry
+from crux.domain.posture import check_bind_posture
 from crux.domain.privacy import ANONYMOUS, RAW_ADMIN, Viewer
 from crux.errors import Forbidden, InvalidArgument, SettingError, Unauthorized
 from crux.transport.gates import Refusal, bearer_token, passport_header
@@ -23,7 +24,6 @@ _PASSPORT_CLAIMS = ("passport_id", "passportId", "passport", "passport_fpr", "pa
 _SUBJECT_CLAIMS = ("sub", "subject")
 
 _HTTP_SCHEMES = (b"Bearer ", b"bearer ")
-_LEAST_KEY_BYTES = 32
 _LEEWAY_S = 30
 
 # What may be said of a token that does not hold: no part of it.
@@ -92,9 +92,9 @@ class JwtRules:
     allow_weak: bool = False
 
     def __attrs_post_init__(self) -> None:
-        if len(self.key) < (1 if self.allow_weak else _LEAST_KEY_BYTES):
+        if len(self.key) < (1 if self.allow_weak else STRONG_SECRET_BYTES):
             raise SettingError(
-                f"CORECRUXD_JWT_HS256_SECRET has {len(self.key)} bytes: expected at least {_LEAST_KEY_BYTES} "
+                f"CORECRUXD_JWT_HS256_SECRET has {len(self.key)} bytes: expected at least {STRONG_SECRET_BYTES} "
                 "(CORECRUXD_ALLOW_WEAK_HS256_SECRET=1 accepts fewer)"
             )
         try:
@@ -110,7 +110,7 @@ class JwtRules:
             return jwt.decode(
                 token,
                 # HMAC fills a short key with zeros itself (RFC 2104), so this is the same key, without PyJWT's warning.
-                self.key.ljust(_LEAST_KEY_BYTES, b"\0"),
+                self.key.ljust(STRONG_SECRET_BYTES, b"\0"),
                 algorithms=["HS256"],
                 issuer=self.issuer,
                 audience=self.audience,
@@ -182,11 +182,35 @@ class HttpAuthenticator:
         return Principal(None, passport, scopes, confined=bool(self._registry))
 
 
+def auth_mode_of(settings: Settings, registry: AgentRegistry) -> AuthMode:
+    """The mode of the HTTP API in effect; raises `StartRefused` where it would trust strangers (`domain.posture`)."""
+    return AuthMode(
+        check_bind_posture(
+            auth_mode=settings.auth_mode.value if settings.auth_mode else None,
+            http_host=settings.http_host,
+            mcp_host=settings.mcp_host if settings.mcp_enabled else None,
+            has_agents=bool(registry),
+            allow_insecure_bind=settings.allow_insecure_bind,
+        )
+    )
+
+
+def authenticator_of(settings: Settings, registry: AgentRegistry) -> HttpAuthenticator:
+    """The authenticator that the settings ask for; raises `StartRefused` where they are unsafe or do not suffice."""
+    rules = None
+    if settings.jwt_hs256_secret is not None:
+        rules = JwtRules(
+            settings.jwt_hs256_secret, settings.jwt_issuer, settings.jwt_audience, settings.allow_weak_hs256_secret
+        )
+    return HttpAuthenticator(auth_mode_of(settings, registry), registry, settings.agent_token_http_scopes, rules)
+
+
 class McpAuthenticator:
-    """Tells which agent calls MCP."""
+    """Tells which agent calls MCP: one of those that are `names`d, or nobody known."""
 
     def __init__(self, registry: AgentRegistry) -> None:
         self._registry = registry
+        self.names = registry.names
 
     def authenticate(self, headers: Sequence[tuple[bytes, bytes]]) -> Agent | None:
         """The agent whose token the request carries, or None for the anonymous caller of a daemon without tokens.

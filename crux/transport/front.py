@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import structlog
 from attrs import define, frozen
 
-from crux.errors import CruxError, Overloaded, PayloadTooLarge
-from crux.transport.asgi import DISCARD_FACTOR as FACTOR
-from crux.transport.asgi import App, Pairs, Receive, Scope, Send, declared_length, discard_body, respond
+from crux.errors import CruxError, Overloaded
+from crux.transport.asgi import App, Pairs, Receive, Scope, Send, declared_length, discard_body, respond, too_large
 from crux.transport.gates import GuardPolicy, Refusal, passport_header
-
-log = structlog.get_logger("crux.front")
 
 # Words a refusal as this listener does: status, short name, text -> content type and body.
 Render = Callable[[int, str, str], tuple[bytes, bytes]]
@@ -69,11 +65,8 @@ class Front:
         load.inflight += 1
         try:
             if self._limits.body_bytes and declared_length(scope) > self._limits.body_bytes:
-                await discard_body(receive, self._limits.body_bytes * FACTOR)
-                large = PayloadTooLarge(
-                    f"the body is larger than {self._limits.body_bytes} bytes (CORECRUXD_MAX_REQUEST_BODY_BYTES)"
-                )
-                await self._refuse_with(send, "payload-too-large", large)
+                await discard_body(receive, self._limits.body_bytes)
+                await self._refuse_with(send, "payload-too-large", too_large(self._limits.body_bytes))
                 return
             await self._app(scope, receive, send)
         finally:

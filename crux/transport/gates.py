@@ -35,15 +35,11 @@ _REMEMBERED = 64
 
 @frozen
 class Refusal:
-    """The answer to a request that goes no further: HTTP `status` and the JSON `body`."""
+    """The answer to a request that goes no further: its HTTP `status`, a short name and what to do about it."""
 
     status: int
     error: str
     hint: str
-
-    @property
-    def body(self) -> dict[str, str]:
-        return {"error": self.error, "hint": self.hint}
 
 
 _NO_SINGLE_HOST = Refusal(400, "bad-host", "send exactly one Host header (RFC 9112 section 3.2)")

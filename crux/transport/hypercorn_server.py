@@ -1,14 +1,17 @@
 """Serving an ASGI application with Hypercorn's trio worker, and a drain that ends when it should.
 
-Hypercorn shields its sends without a deadline, so a peer that never reads would hold a cancelled connection for ever.
-So the accept loop is ours: it keeps the streams, and at the deadline it closes them under the stuck sends.
+Hypercorn shields its sends without a deadline, so a peer that never reads would hold its connection, the work for it
+and a cancelled shutdown for ever. So the accept loop is ours: it keeps the peers, and cuts who is late under the send.
 """
 
 from __future__ import annotations
 
 import logging
+import socket
+import struct
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 
 import trio
 from attrs import define, field
@@ -17,38 +20,68 @@ from hypercorn.config import Config
 from hypercorn.trio.tcp_server import TCPServer
 from hypercorn.trio.worker_context import WorkerContext
 
-from crux.errors import StartRefused
-from crux.transport.asgi import App
+from crux.logs import get_logger
+from crux.transport.asgi import SEND_S, App
 
-BACKLOG = 1024
+log = get_logger("crux.hypercorn")
+
 KEEP_ALIVE_S = 75
 READ_TIMEOUT_S = 120
 CUT_GRACE_S = 0.5
 
-
-async def bind(host: str, port: int, setting: str) -> list[trio.SocketListener]:
-    """Listen on `host` and `port` (0: any free one). Raises `StartRefused` naming `setting` where that is not
-    possible."""
-    try:
-        return await trio.open_tcp_listeners(port, host=host, backlog=BACKLOG)
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise StartRefused(f"cannot listen on {host}:{port} ({reason}); free it, or set {setting}") from error
+# With it a close is a reset: the kernel does not keep, and try to deliver, what the peer would not read.
+_NO_LINGER = struct.pack("ii", 1, 0)
 
 
-def address(listeners: Sequence[trio.SocketListener]) -> str:
-    """Where `listeners` can be reached, as host:port."""
-    host, port = listeners[0].socket.getsockname()[:2]
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+@define(eq=False)
+class Peer:
+    """One connection: the part of a stream that Hypercorn works with, whose sends have a deadline.
+
+    Whatever serves the connection runs within `scope`, so that a cut ends all of it.
+    """
+
+    stream: trio.SocketStream
+    send_s: float
+    scope: trio.CancelScope = field(factory=trio.CancelScope, init=False)
+
+    @property
+    def socket(self) -> trio.socket.SocketType:
+        """What Hypercorn asks for the addresses of both ends."""
+        return self.stream.socket
+
+    async def send_all(self, data: bytes) -> None:
+        """Send `data`; cuts a peer that does not take all of it within `send_s` and raises `BrokenResourceError`."""
+        with trio.move_on_after(self.send_s):
+            await self.stream.send_all(data)
+            return
+        self.cut()
+        raise trio.BrokenResourceError(f"the peer did not read within {self.send_s:g} s")
+
+    async def receive_some(self, max_bytes: int) -> bytes | bytearray:
+        return await self.stream.receive_some(max_bytes)
+
+    async def send_eof(self) -> None:
+        await self.stream.send_eof()
+
+    async def aclose(self) -> None:
+        await self.stream.aclose()
+
+    def cut(self) -> None:
+        """Close at once, under whatever waits for the peer, and end that."""
+        with suppress(OSError):  # closed already
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
+        self.socket.close()
+        self.scope.cancel()
 
 
-@define
+@define(eq=False)
 class HypercornServer:
-    """One listener's server: `run` serves until `drain`."""
+    """One listener's server: `run` serves until `drain`. A peer that needs longer than `send_s` to read is cut."""
 
     app: App
-    listeners: Sequence[trio.SocketListener]
-    _streams: set[trio.SocketStream] = field(factory=set, init=False)
+    sockets: Sequence[socket.socket]
+    send_s: float = SEND_S
+    _peers: set[Peer] = field(factory=set, init=False)
     _accepting: trio.CancelScope = field(factory=trio.CancelScope, init=False)
     _context: WorkerContext = field(factory=lambda: WorkerContext(None), init=False)
     _idle: trio.Event = field(factory=trio.Event, init=False)
@@ -64,16 +97,21 @@ class HypercornServer:
         app = ASGIWrapper(self.app)  # type: ignore[arg-type]  # our events are plain mappings
 
         async def connection(stream: trio.SocketStream) -> None:
-            self._streams.add(stream)
+            peer = Peer(stream, self.send_s)
+            self._peers.add(peer)
             try:
-                await TCPServer(app, config, self._context, {}, stream)  # type: ignore[arg-type]
+                with peer.scope:
+                    await TCPServer(app, config, self._context, {}, peer)  # type: ignore[arg-type]
+            except* Exception:  # a connection that fails must not end the daemon
+                log.exception("a connection failed")
             finally:
-                self._streams.discard(stream)
+                self._peers.discard(peer)
 
         async with trio.open_nursery() as connections:
             with self._accepting:
                 task_status.started()
-                await trio.serve_listeners(connection, list(self.listeners), handler_nursery=connections)
+                listeners = [trio.SocketListener(trio.socket.from_stdlib_socket(each)) for each in self.sockets]
+                await trio.serve_listeners(connection, listeners, handler_nursery=connections)
         self._idle.set()
 
     async def drain(self, deadline: float) -> None:
@@ -82,8 +120,7 @@ class HypercornServer:
         await self._context.terminated.set()
         with trio.move_on_at(deadline):
             await self._idle.wait()
-        if self._streams:
-            for stream in list(self._streams):
-                await trio.aclose_forcefully(stream)
-            with trio.move_on_after(CUT_GRACE_S):
-                await self._idle.wait()
+        for peer in self._peers:
+            peer.cut()
+        with trio.move_on_after(CUT_GRACE_S):
+            await self._idle.wait()

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from crux.errors import InvalidArgument, ParseError
+from crux.logs import redact_text
 
 MOST_NESTED = 200
 NUL = "text must not hold NUL (\\u0000)"
@@ -34,7 +35,7 @@ def read_json(body: bytes) -> Any:
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         if with_lone_surrogates(body) is not None:
             raise InvalidArgument(LONE_SURROGATE) from None
-        raise not_json(error) from None
+        raise refusal_of("JSON", error) from None
     if is_nested_deeper(body, value, MOST_NESTED):
         raise too_deep()
     if holds_nul(body, value):
@@ -42,11 +43,13 @@ def read_json(body: bytes) -> Any:
     return value
 
 
-def not_json(error: Exception) -> ParseError:
-    return ParseError(f"not JSON: {str(error)[:_COMPLAINT_LENGTH]}")
+def refusal_of(what: str, error: Exception) -> ParseError:
+    """The refusal that says `what` the body is not, and why; secrets are taken out of the reason (seed 11.5)."""
+    return ParseError(f"not {what}: {redact_text(str(error))[:_COMPLAINT_LENGTH]}")
 
 
 def too_deep() -> ParseError:
+    """The refusal of what is nested too deep."""
     return ParseError(f"nested deeper than {MOST_NESTED}")
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from crux.errors import CruxError, InvalidArgument, ParseError
+from crux.errors import CruxError, InvalidArgument
 from crux.tools.pipeline import Answer
 from crux.transport.json_text import (
     LONE_SURROGATE,
@@ -15,13 +15,12 @@ from crux.transport.json_text import (
     NUL,
     holds_nul,
     is_nested_deeper,
-    not_json,
+    refusal_of,
     too_deep,
     with_lone_surrogates,
 )
 
 _NULL = msgspec.Raw(b"null")
-_COMPLAINT_LENGTH = 200
 
 
 class Request(msgspec.Struct):
@@ -50,12 +49,12 @@ def read_request(body: bytes) -> Request:
     try:
         request = _decode(body)
     except msgspec.ValidationError as error:
-        raise ParseError(f"not a JSON-RPC request: {str(error)[:_COMPLAINT_LENGTH]}") from None
+        raise refusal_of("a JSON-RPC request", error) from None
     except RecursionError:
         raise too_deep() from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         _refuse_lone_surrogates(body)
-        raise not_json(error) from None
+        raise refusal_of("JSON", error) from None
     if is_nested_deeper(body, request.params, MOST_NESTED - 1):
         raise too_deep()
     if holds_nul(body, request.params):

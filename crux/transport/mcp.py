@@ -6,15 +6,26 @@ import uuid
 from collections.abc import Awaitable, Callable, Mapping
 
 import msgspec
-import structlog
+import trio
 
 from crux import __version__
-from crux.domain.agents import Agent
 from crux.domain.privacy import ANONYMOUS, Viewer
 from crux.errors import METHOD_NOT_FOUND, CruxError, ParseError, PayloadTooLarge, Unauthorized
+from crux.logs import get_logger
 from crux.tools.pipeline import Observe, call_tool
 from crux.tools.registry import Call, Services
-from crux.transport.asgi import JSON, Pairs, PeerGone, Receive, Scope, Send, header, read_body, respond
+from crux.transport.asgi import (
+    JSON,
+    Pairs,
+    PeerGone,
+    Receive,
+    RequestTimeout,
+    Scope,
+    Send,
+    header,
+    read_body,
+    respond,
+)
 from crux.transport.auth import McpAuthenticator
 from crux.transport.gates import GuardPolicy, Refusal, cors_headers, session_header
 from crux.transport.jsonrpc import (
@@ -26,7 +37,7 @@ from crux.transport.jsonrpc import (
     result_response,
 )
 
-log = structlog.get_logger("crux.mcp")
+log = get_logger("crux.mcp")
 
 PROTOCOL_VERSION = "2024-11-05"
 SERVER = {"name": "crux", "version": __version__}
@@ -57,17 +68,25 @@ class MethodNotFound(CruxError):
 class McpApp:
     """An ASGI application for the MCP port.
 
-    Holds nothing of a caller's between two requests. What never changes is encoded once, here.
+    Holds nothing of a caller's between two requests. What never changes is made once, here. A body has at most
+    `max_body` bytes (0: any number) and `request_timeout_s` seconds to come.
     """
 
     def __init__(
-        self, services: Services, auth: McpAuthenticator, policy: GuardPolicy, max_body: int, observe: Observe
+        self,
+        services: Services,
+        auth: McpAuthenticator,
+        policy: GuardPolicy,
+        max_body: int,
+        observe: Observe,
+        *,
+        request_timeout_s: float = 30.0,
     ) -> None:
-        self._services = services
         self._auth = auth
         self._policy = policy
         self._max_body = max_body
         self._observe = observe
+        self._request_timeout_s = request_timeout_s
         encode = msgspec.json.encode
         self._discovery = encode({"protocolVersion": PROTOCOL_VERSION, "serverInfo": SERVER})
         handshake = {
@@ -86,6 +105,7 @@ class McpApp:
             "tools/list": encode({"tools": [tool.listing() for tool in services.catalogue.tools]}),
         }
         self._anonymous = Call(None, ANONYMOUS, services)
+        self._calls = {name: Call(name, Viewer((name,)), services) for name in auth.names}
         self._methods: Mapping[str, Callable[[Scope, Receive, Send], Awaitable[None]]] = {
             "POST": self._post,
             "GET": self._get,
@@ -118,11 +138,14 @@ class McpApp:
             await _gate(send, session.status, session.error, session.hint, cors)
             return
         try:
-            request = read_request(await read_body(receive, self._max_body))
+            request = read_request(await self._read_body(receive))
         except PeerGone:
             return
         except PayloadTooLarge as error:
             await _gate(send, 413, "payload-too-large", error.message, cors)
+            return
+        except RequestTimeout as error:
+            await _gate(send, 408, "request-timeout", error.message, [*_closing(scope), *cors])
             return
         except ParseError as error:
             await respond(send, 200, error_response(None, error), [JSON, *cors])
@@ -133,10 +156,19 @@ class McpApp:
         if request.is_notification:
             await respond(send, 202, headers=[*_echo(session), *cors])
             return
-        body = await self._dispatch(request, self._anonymous if agent is None else self._call_of(agent))
+        body = await self._dispatch(request, self._anonymous if agent is None else self._calls[agent.name])
         if session is None and request.method == "initialize":
             session = uuid.uuid4().hex
         await respond(send, 200, body, [JSON, *_echo(session), *cors])
+
+    async def _read_body(self, receive: Receive) -> bytes:
+        try:
+            with trio.fail_after(self._request_timeout_s):
+                return await read_body(receive, self._max_body)
+        except trio.TooSlowError:
+            raise RequestTimeout(
+                f"the body was not whole within {self._request_timeout_s:g} s: nothing was done, send it again"
+            ) from None
 
     async def _dispatch(self, request: Request, call: Call) -> bytes:
         """The response to a request with an id. Failures are in it, under HTTP 200 (seed 11.4)."""
@@ -150,9 +182,6 @@ class McpApp:
             return result_response(request.id, result)
         except CruxError as error:
             return error_response(request.id, error)
-
-    def _call_of(self, agent: Agent) -> Call:
-        return Call(agent.name, Viewer((agent.name,)), self._services)
 
     async def _get(self, scope: Scope, receive: Receive, send: Send) -> None:
         if b"text/event-stream" in (header(scope, b"accept") or b""):
@@ -177,6 +206,11 @@ async def _lifespan(receive: Receive, send: Send) -> None:
 
 def _echo(session: str | None) -> Pairs:
     return [] if session is None else [(SESSION, session.encode())]
+
+
+def _closing(scope: Scope) -> Pairs:
+    """What announces that the connection ends (RFC 9110 15.5.9); HTTP/2 has no such header (RFC 9113 8.2.2)."""
+    return [(b"connection", b"close")] if scope["http_version"].startswith("1") else []
 
 
 async def _gate(send: Send, status: int, error: str, hint: str, cors: Pairs) -> None:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate
+from types import MappingProxyType
 
-from attrs import Factory, define
 from prometheus_client import CollectorRegistry, Metric, ProcessCollector, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
 from crux import __version__
-from crux.actors.figures import BUCKETS_S, Report
+from crux.actors.figures import BUCKETS_S, Histogram, Report
 from crux.actors.mailbox import Mailbox
 from crux.transport.front import Load
 
@@ -21,28 +20,25 @@ TOOL_BUCKETS_S = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0
 _OUTCOMES = ("handled", "refused", "crashed", "abandoned", "dropped", "overloaded")
 
 
-@define
-class _Durations:
-    """Calls per bucket of `TOOL_BUCKETS_S`, the last one for longer ones, and the seconds that they took together."""
-
-    counts: list[int] = Factory(lambda: [0] * (len(TOOL_BUCKETS_S) + 1))
-    sum_s: float = 0.0
-
-
 class Metrics:
     """The figures of one daemon. Only the trio thread may touch it.
 
     What others count is read when it is asked for; tools are counted here. `loads` are by name of the listener, `sizes`
-    gives bytes by name of the file. Passports are never a label.
+    gives bytes by name of the file, `redactions` is the log's live count by rule. Passports are never a label.
     """
 
     def __init__(
-        self, mailboxes: Sequence[Mailbox], loads: Mapping[str, Load], sizes: Callable[[], Mapping[str, int]]
+        self,
+        mailboxes: Sequence[Mailbox],
+        loads: Mapping[str, Load],
+        sizes: Callable[[], Mapping[str, int]],
+        redactions: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
         self._mailboxes = mailboxes
         self._loads = loads
         self._sizes = sizes
-        self._tools: dict[tuple[str, bool], _Durations] = {}
+        self._redactions = redactions
+        self._tools: dict[tuple[str, bool], Histogram] = {}
         self._registry = CollectorRegistry()
         self._registry.register(self)
         ProcessCollector(registry=self._registry)
@@ -51,9 +47,8 @@ class Metrics:
         """Count one call of the tool named `label`, which is a name of the catalogue or `unknown`."""
         durations = self._tools.get((label, ok))
         if durations is None:
-            durations = self._tools[label, ok] = _Durations()
-        durations.counts[bisect_left(TOOL_BUCKETS_S, elapsed_s)] += 1
-        durations.sum_s += elapsed_s
+            durations = self._tools[label, ok] = Histogram(TOOL_BUCKETS_S)
+        durations.observe(elapsed_s)
 
     def exposition(self) -> bytes:
         """All of it in Prometheus' text format, version 0.0.4."""
@@ -70,6 +65,7 @@ class Metrics:
         for name, size_bytes in self._sizes().items():
             size.add_metric([name], size_bytes)
         yield size
+        yield self._of_log()
         yield self._of_tools()
 
     def _of_actors(self) -> Iterator[Metric]:
@@ -99,12 +95,18 @@ class Metrics:
             shed.add_metric([listener], load.shed)
         yield from (inflight, shed)
 
+    def _of_log(self) -> Metric:
+        redactions = CounterMetricFamily("corecrux_log_redactions", "Secrets found in log lines", labels=["rule"])
+        for rule, count in list(self._redactions.items()):  # other threads log, too
+            redactions.add_metric([rule], count)
+        return redactions
+
     def _of_tools(self) -> Metric:
         durations = HistogramMetricFamily(
             "corecrux_tool_invocation_duration_seconds", "Time a tool call takes", labels=["tool", "outcome"]
         )
         for (label, ok), observed in self._tools.items():
-            buckets = _buckets(TOOL_BUCKETS_S, observed.counts)
+            buckets = _buckets(observed.bounds, observed.counts)
             durations.add_metric([label, "ok" if ok else "error"], buckets, observed.sum_s)
         return durations
 

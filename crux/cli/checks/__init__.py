@@ -13,7 +13,6 @@ HERE: Mapping[str, Callable[[], Finding]] = {"python": start.python, "sqlite": s
 
 # What depends on the settings, in the order of a start.
 OF_SITE: Mapping[str, Callable[[Site], Finding]] = {
-    "agent tokens": start.tokens,
     "authentication": start.auth,
     "addresses": start.addresses,
     "data directory": data.directory,

@@ -1,4 +1,4 @@
-"""What the daemon looks at before it opens anything: the interpreter, the tokens, the auth mode, the addresses.
+"""What the daemon looks at before it opens anything: the interpreter, who may call, the addresses.
 
 A check may raise `StartRefused`: that is what the daemon would say.
 """
@@ -12,8 +12,8 @@ from crux.cli.checks.finding import Finding, fail, ok, warn
 from crux.cli.checks.site import Site
 from crux.config import AuthMode
 from crux.domain.agents import AgentRegistry
-from crux.domain.posture import check_bind_posture, is_loopback
-from crux.transport.auth import HttpAuthenticator, JwtRules
+from crux.domain.posture import is_loopback
+from crux.transport.auth import auth_mode_of, authenticator_of
 from crux.transport.gates import GuardPolicy
 
 _TESTED_PLATFORMS = ("linux", "darwin")
@@ -38,45 +38,28 @@ def sqlite() -> Finding:
     return ok(text)
 
 
-def tokens(site: Site) -> Finding:
-    """Whether the agents' tokens can be used."""
-    registry = AgentRegistry.parse(site.settings.agent_token, site.settings.agent_tokens)
-    if not registry:
-        return ok("no agent tokens: MCP serves anonymous callers")
-    return ok(f"agents with a token: {', '.join(sorted(registry.names))}")
-
-
 def auth(site: Site) -> Finding:
-    """Whether the HTTP API can tell who calls."""
+    """Whether the daemon can tell who calls, as far as its addresses require."""
     settings = site.settings
-    mode = settings.auth_mode or AuthMode.DEV_SCOPES
-    if mode is AuthMode.OFF and _has_agents(site):
+    agents = AgentRegistry.parse(settings.agent_token, settings.agent_tokens)
+    mode = auth_mode_of(settings, agents)
+    authenticator_of(settings, agents)
+    if mode is AuthMode.OFF and agents:
         return warn(
             "auth mode off, and there are agent tokens: the HTTP API shows every agent's private facts to any caller",
             "set CORECRUXD_AUTH_MODE=dev_scopes or jwt_hs256",
         )
-    key = settings.jwt_hs256_secret
-    rules = None
-    if key is not None:
-        rules = JwtRules(key, settings.jwt_issuer, settings.jwt_audience, settings.allow_weak_hs256_secret)
-    HttpAuthenticator(mode, AgentRegistry(), settings.agent_token_http_scopes, rules)
     if settings.allow_weak_hs256_secret:
         return warn(
             f"auth mode {mode.value}, and a short JWT key is accepted", "unset CORECRUXD_ALLOW_WEAK_HS256_SECRET"
         )
-    return ok(f"auth mode {mode.value}")
+    known = f"agents with a token: {', '.join(sorted(agents.names))}" if agents else "MCP serves anonymous callers"
+    return ok(f"auth mode {mode.value}; {known}")
 
 
 def addresses(site: Site) -> Finding:
-    """Whether the daemon may listen where it is told to, and which names it answers to."""
+    """Who can reach the daemon, and whether it answers to the names that they call it by."""
     settings = site.settings
-    check_bind_posture(
-        auth_mode=settings.auth_mode.value if settings.auth_mode else None,
-        http_host=settings.http_host,
-        mcp_host=settings.mcp_host if settings.mcp_enabled else None,
-        has_agents=_has_agents(site),
-        allow_insecure_bind=settings.allow_insecure_bind,
-    )
     GuardPolicy(settings.allowed_hosts, settings.allowed_origins)
     hosts = [settings.http_host, *([settings.mcp_host] if settings.mcp_enabled else [])]
     exposed = sorted({host for host in hosts if not is_loopback(host)})
@@ -91,7 +74,3 @@ def addresses(site: Site) -> Finding:
             "add the names it is called by to CRUX_ALLOWED_HOSTS",
         )
     return ok(text)
-
-
-def _has_agents(site: Site) -> bool:
-    return site.settings.agent_token is not None or site.settings.agent_tokens is not None

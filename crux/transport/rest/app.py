@@ -6,7 +6,6 @@ import secrets
 from functools import partial
 from typing import cast
 
-import structlog
 import trio
 from quart import Response, request
 from quart_trio import QuartTrio
@@ -15,21 +14,30 @@ from werkzeug.exceptions import NotFound as NoSuchRoute
 from werkzeug.exceptions import RequestEntityTooLarge
 from werkzeug.routing import BaseConverter
 
-from crux.errors import ActorFailed, CruxError, NotFound, PayloadTooLarge
+from crux.errors import ActorFailed, CruxError, NotFound
+from crux.logs import get_logger
 from crux.tools.schema import shortened
-from crux.transport.asgi import DISCARD_FACTOR, App, Message, Receive, Scope, Send, discard_body
+from crux.transport.asgi import (
+    SEND_S,
+    App,
+    Message,
+    Receive,
+    RequestTimeout,
+    Scope,
+    Send,
+    discard_body,
+    too_large,
+)
 from crux.transport.auth import Principal
 from crux.transport.rest import facts, health, sessions
 from crux.transport.rest.correlation import REQUEST_ID, TRACEPARENT, request_id, traceparent
-from crux.transport.rest.problems import MethodNotAllowed, RequestTimeout, problem
+from crux.transport.rest.problems import MethodNotAllowed, problem
 from crux.transport.rest.queries import check_text
 from crux.transport.rest.route import PUBLIC, Api, HttpCall, Route
 
-log = structlog.get_logger("crux.rest")
+log = get_logger("crux.rest")
 
 ROUTES = (*health.ROUTES, *facts.ROUTES, *sessions.ROUTES)
-# How long a peer may take to read an answer.
-SEND_DEADLINE_S = 60
 
 _NOBODY = Principal(None, None, frozenset())
 
@@ -51,7 +59,7 @@ def create_app(api: Api) -> App:
     quart.config.update(
         MAX_CONTENT_LENGTH=api.max_body_bytes or None,
         BODY_TIMEOUT=None,  # the request's own deadline holds
-        RESPONSE_TIMEOUT=SEND_DEADLINE_S,
+        RESPONSE_TIMEOUT=SEND_S,
         PROVIDE_AUTOMATIC_OPTIONS=False,
     )
     quart.url_map.merge_slashes = False
@@ -105,7 +113,7 @@ def _discarding(receive: Receive, limit: int) -> Receive:
         if message["type"] == "http.request":
             size += len(message.get("body", b""))
             if size > limit and message.get("more_body", False):
-                await discard_body(receive, limit * DISCARD_FACTOR)
+                await discard_body(receive, limit)
                 return {**message, "more_body": False}
         return message
 
@@ -134,7 +142,7 @@ async def _read_body(limit: int) -> bytes:
     try:
         return await request.get_data(cache=False, as_text=False, parse_form_data=False)
     except RequestEntityTooLarge:
-        raise PayloadTooLarge(f"the body is larger than {limit} bytes (CORECRUXD_MAX_REQUEST_BODY_BYTES)") from None
+        raise too_large(limit) from None
 
 
 async def _answer_failure(error: Exception) -> Response:

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 import msgspec
 from attrs import frozen
 
-from crux.domain.commands import Chain, Delete, Export, FactById, Put, Search, Stored, Transact
+from crux.domain.commands import Chain, Delete, Export, FactById, Put, Search, Transact
 from crux.domain.decay import Horizon
 from crux.domain.facts import DEFAULT_TENANT, Draft, Fact, draft_fact, shown_to
 from crux.domain.instants import parse_rfc3339, rfc3339
@@ -20,7 +20,7 @@ from crux.domain.privacy import Viewer, reserved_prefix
 from crux.domain.words import query_words
 from crux.errors import Forbidden, InvalidArgument, NotFound
 from crux.tools.schema import arg, parameters_of, parser_of, shortened
-from crux.transport.rest.queries import clamped, instant_us, whole_number
+from crux.transport.rest.queries import clamped, instant, whole_number
 from crux.transport.rest.route import READ, WRITE_FACTS, HttpCall, Reply, json_reply, route
 
 MOST_IN_BULK = 1000
@@ -88,7 +88,7 @@ async def put_facts(call: HttpCall) -> Reply:
     viewer = call.principal.viewer_for_write
     puts = tuple(Put(_draft_at(index, item, call, viewer), viewer) for index, item in enumerate(items))
     replies = await call.ask(call.api.services.facts, Transact(puts))
-    return json_reply({"facts": _all_shown((r.fact for r in replies if isinstance(r, Stored)), viewer)}, 201)
+    return json_reply({"facts": _all_shown((stored.fact for stored in replies), viewer)}, 201)
 
 
 @route("GET", "/v1/facts", READ)
@@ -103,7 +103,7 @@ async def find_facts(call: HttpCall) -> Reply:
         entity=query.get("entity") or None,
         entity_prefix=query.get("entity_prefix") or None,
         top_k=clamped(query, "top_k", default=10, low=1, high=MOST_FOUND),
-        as_of_us=instant_us(query, "as_of"),
+        as_of_us=instant(query, "as_of"),
         decayed=False,
     )
     found = await call.ask(call.api.services.recall, search)

@@ -20,12 +20,6 @@ _SLUGS: Mapping[int, str] = {429: "rate-limited", 500: "internal"}
 _encode: Final = msgspec.json.Encoder().encode
 
 
-class RequestTimeout(CruxError):
-    """The request was not whole, or its answer not ready, when its time was up."""
-
-    status = 408
-
-
 class MethodNotAllowed(CruxError):
     """The path exists, and not for this method but for those `allowed`."""
 

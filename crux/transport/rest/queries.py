@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from crux.domain.instants import parse_rfc3339
 from crux.errors import InvalidArgument
+from crux.tools.facts import instant_us
 from crux.tools.schema import shortened
 from crux.transport.json_text import NUL
 
@@ -41,15 +41,10 @@ def whole_number(query: Mapping[str, str], name: str) -> int | None:
     return int(text)
 
 
-def instant_us(query: Mapping[str, str], name: str) -> int | None:
-    """The RFC 3339 instant called `name`, None where there is none or it is empty; raises `InvalidArgument`."""
+def instant(query: Mapping[str, str], name: str) -> int | None:
+    """The microsecond that `name` says, None where there is none or it is empty; raises `InvalidArgument`."""
     text = query.get(name)
-    if not text:
-        return None
-    try:
-        return parse_rfc3339(text)
-    except ValueError:
-        raise _refusal(name, "an RFC 3339 instant such as 2026-11-30T18:59:22Z", text) from None
+    return instant_us(name, text) if text else None
 
 
 def _refusal(name: str, expected: str, text: str) -> InvalidArgument:

@@ -4,6 +4,7 @@ import pytest
 import trio
 import trio.testing
 
+from crux.actors import mailbox as mailbox_module
 from crux.actors.actor import Actor, BatchActor, handles
 from crux.actors.mailbox import Mailbox
 from crux.domain.messages import Message
@@ -108,7 +109,54 @@ async def test_an_ask_whose_turn_does_not_come_in_time_is_withdrawn(
     nursery.start_soon(actor.serve, mailbox)
     await trio.testing.wait_all_tasks_blocked()
     assert actor.seen == []
-    assert mailbox.report().abandoned == 1
+    report = mailbox.report()
+    assert (report.depth, report.overloaded, report.abandoned) == (0, 1, 0)
+
+
+async def test_a_cancelled_ask_gives_its_place_to_one_that_waits_for_room(nursery: trio.Nursery) -> None:
+    mailbox, actor = Mailbox("echo", capacity=1), Echoer()
+    answers: list[str] = []
+
+    async def ask(text: str, scope: trio.CancelScope) -> None:
+        with scope:
+            answers.append(await mailbox.ask(Echo(text)))
+
+    first, second = trio.CancelScope(), trio.CancelScope()
+    nursery.start_soon(ask, "first", first)
+    await trio.testing.wait_all_tasks_blocked()
+    nursery.start_soon(ask, "second", second)
+    await trio.testing.wait_all_tasks_blocked()
+    first.cancel()
+    await trio.testing.wait_all_tasks_blocked()
+    nursery.start_soon(actor.serve, mailbox)
+    await trio.testing.wait_all_tasks_blocked()
+    assert (answers, actor.seen, mailbox.report().abandoned) == (["second"], ["second"], 1)
+
+
+async def test_an_ask_cancelled_while_it_waits_for_room_leaves_nothing_behind(nursery: trio.Nursery) -> None:
+    mailbox, actor = Mailbox("echo", capacity=1), Echoer()
+    mailbox.tell(Echo("first"))
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        await mailbox.ask(Echo("second"))
+    nursery.start_soon(actor.serve, mailbox)
+    assert await mailbox.ask(Echo("third")) == "third"
+    assert actor.seen == ["first", "third"]
+
+
+async def test_an_actor_with_endless_mail_lets_others_run(
+    nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mailbox_module, "TURN_S", 0.0)
+    mailbox, actor = Mailbox("echo"), Echoer()
+    for number in range(10):
+        mailbox.tell(Echo(str(number)))
+    nursery.start_soon(actor.serve, mailbox)
+    seen_at_each_turn = []
+    while len(actor.seen) < 10:
+        await trio.lowlevel.checkpoint()
+        seen_at_each_turn.append(len(actor.seen))
+    assert len(set(seen_at_each_turn)) > 5
 
 
 async def test_an_ask_that_is_being_handled_at_its_deadline_has_no_answer(
@@ -130,6 +178,7 @@ async def test_a_cancelled_ask_is_withdrawn_before_its_turn(nursery: trio.Nurser
     nursery.start_soon(actor.serve, mailbox)
     await trio.testing.wait_all_tasks_blocked()
     assert actor.seen == []
+    assert mailbox.report().abandoned == 1
 
 
 async def test_a_tell_never_waits_and_a_full_mailbox_drops_it_and_counts() -> None:

@@ -175,3 +175,50 @@ async def test_a_bug_in_one_command_of_a_batch_fails_that_asker_alone(
     assert answers == [1]
     assert await mailbox.ask(Add()) == 1
     assert mailbox.report().restarts == 1
+
+
+class Quitter(Actor):
+    async def serve(self, mailbox: Mailbox) -> None:
+        await trio.lowlevel.checkpoint()
+
+
+async def test_an_actor_that_stops_serving_is_restarted_like_one_that_failed(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    with pytest.RaisesGroup(pytest.RaisesExc(RestartsExhausted, match="stopped serving")):
+        async with trio.open_nursery() as nursery:
+            await start_all(nursery, [Supervised(Mailbox("quitter"), Quitter)], RestartPolicy(max_restarts=2))
+
+
+async def test_a_crash_gives_deferred_messages_a_new_turn(
+    autojump_clock: trio.testing.MockClock, nursery: trio.Nursery
+) -> None:
+    mailbox, served = Mailbox("deferrer"), list[int]()
+
+    class Once(Counter):
+        """Defers Adds in its first life and answers them in its second."""
+
+        async def serve(self, mailbox: Mailbox) -> None:
+            if served:
+                await super().serve(mailbox)
+            served.append(1)
+            for _ in range(2):
+                mailbox.defer(await mailbox.receive())
+            mailbox.resume(envelope := await mailbox.receive())
+            assert isinstance(envelope.message, Break)
+            raise ZeroDivisionError("a bug")
+
+    answers: list[int] = []
+
+    async def add() -> None:
+        answers.append(await mailbox.ask(Add()))
+
+    async with trio.open_nursery() as asking:
+        asking.start_soon(add)
+        asking.start_soon(add)
+        await trio.testing.wait_all_tasks_blocked()
+        await start_all(nursery, [Supervised(mailbox, lambda: Once([]))])
+        with pytest.raises(ActorFailed):
+            await mailbox.ask(Break())
+    assert sorted(answers) == [1, 2]
+    assert mailbox.report().crashed == 1

@@ -37,23 +37,11 @@ def test_a_sqlite_without_full_text_search_fails(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize(
     ("settings", "verdict", "text"),
     [
-        ({}, OK, "no agent tokens"),
+        ({}, OK, "auth mode dev_scopes; MCP serves anonymous callers"),
         ({"agent_token": TOKEN}, OK, "agents with a token: default"),
         ({"agent_tokens": f"b:{TOKEN},a:{'b' * 32}"}, OK, "agents with a token: a, b"),
         ({"agent_tokens": ""}, FAIL, "CRUX_AGENT_TOKENS is set but empty"),
         ({"agent_token": "short"}, FAIL, "CRUX_AGENT_TOKEN is not usable"),
-    ],
-)
-def test_tokens_are_checked_and_not_shown(settings: dict[str, Any], verdict: Verdict, text: str) -> None:
-    found = attempt(start.tokens, site(**settings))
-    assert (found.verdict, found.text.startswith(text)) == (verdict, True)
-    assert TOKEN not in found.text
-
-
-@pytest.mark.parametrize(
-    ("settings", "verdict", "text"),
-    [
-        ({}, OK, "auth mode dev_scopes"),
         ({"auth_mode": AuthMode.OFF}, OK, "auth mode off"),
         ({"auth_mode": AuthMode.OFF, "agent_token": TOKEN}, WARN, "every agent's private facts"),
         ({"auth_mode": AuthMode.OFF, "agent_tokens": f"a:{TOKEN}"}, WARN, "every agent's private facts"),
@@ -65,11 +53,18 @@ def test_tokens_are_checked_and_not_shown(settings: dict[str, Any], verdict: Ver
             WARN,
             "a short JWT key is accepted",
         ),
+        ({"http_host": "10.0.0.1"}, FAIL, "CORECRUXD_AUTH_MODE has to be set"),
+        ({"http_host": "10.0.0.1", "auth_mode": AuthMode.OFF}, FAIL, "believes whoever connects"),
+        ({"mcp_host": "10.0.0.1", "auth_mode": AuthMode.OFF}, FAIL, "there are no agent tokens"),
+        ({"mcp_host": "10.0.0.1", "mcp_enabled": False}, OK, "auth mode dev_scopes"),
     ],
 )
-def test_the_auth_mode_has_to_work_and_to_protect(settings: dict[str, Any], verdict: Verdict, text: str) -> None:
+def test_the_auth_mode_has_to_work_and_to_protect_as_at_a_start(
+    settings: dict[str, Any], verdict: Verdict, text: str
+) -> None:
     found = attempt(start.auth, site(**settings))
     assert (found.verdict, text in found.text) == (verdict, True)
+    assert TOKEN not in found.text
 
 
 @pytest.mark.parametrize(
@@ -78,9 +73,6 @@ def test_the_auth_mode_has_to_work_and_to_protect(settings: dict[str, Any], verd
         ({}, OK, "loopback only"),
         ({"http_host": "::1", "mcp_host": "localhost"}, OK, "loopback only"),
         ({"mcp_host": "10.0.0.1", "mcp_enabled": False}, OK, "loopback only"),
-        ({"http_host": "10.0.0.1"}, FAIL, "CORECRUXD_AUTH_MODE has to be set"),
-        ({"http_host": "10.0.0.1", "auth_mode": AuthMode.OFF}, FAIL, "believes whoever connects"),
-        ({"mcp_host": "10.0.0.1", "auth_mode": AuthMode.OFF}, FAIL, "there are no agent tokens"),
         ({"allowed_hosts": ("a/b",)}, FAIL, "CRUX_ALLOWED_HOSTS"),
         (
             {"http_host": "10.0.0.1", "auth_mode": AuthMode.JWT_HS256},
@@ -99,7 +91,9 @@ def test_the_auth_mode_has_to_work_and_to_protect(settings: dict[str, Any], verd
         ),
     ],
 )
-def test_addresses_are_judged_as_a_start_would(settings: dict[str, Any], verdict: Verdict, text: str) -> None:
+def test_whoever_is_let_in_from_elsewhere_has_to_be_answered(
+    settings: dict[str, Any], verdict: Verdict, text: str
+) -> None:
     found = attempt(start.addresses, site(**settings))
     assert (found.verdict, text in found.text) == (verdict, True)
 

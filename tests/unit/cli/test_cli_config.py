@@ -52,7 +52,7 @@ def test_no_secret_is_shown(options: list[str], cli: Cli) -> None:
             "CORECRUXD_HTTP_PORT is 'many', expected a port number from 0 to 65535 (and 1 more)",
             {"CORECRUXD_HTTP_PORT", "CORECRUXD_LOG_LEVEL"},
         ),
-        ({"CORECRUXD_AUTH_MODE": "jwt"}, "CORECRUXD_AUTH_MODE is 'jwt'", {"CORECRUXD_AUTH_MODE"}),
+        ({"CORECRUXD_AUTH_MODE": "jwks"}, "CORECRUXD_AUTH_MODE is 'jwks'", {"CORECRUXD_AUTH_MODE"}),
     ],
 )
 def test_a_malformed_value_is_said_in_one_line_and_the_rest_is_listed(

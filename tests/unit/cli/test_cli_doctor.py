@@ -37,7 +37,7 @@ def test_one_failure_is_exit_code_1(cli: Cli, nothing_runs: dict[str, str]) -> N
     result = cli("doctor", "--json", CRUX_AGENT_TOKEN="short", **nothing_runs)
     report = json.loads(result.stdout)
     failed = [check["check"] for check in report["checks"] if check["verdict"] == "fail"]
-    assert (result.exit_code, report["ok"], failed) == (1, False, ["agent tokens"])
+    assert (result.exit_code, report["ok"], failed) == (1, False, ["authentication"])
 
 
 def test_settings_that_do_not_load_leave_only_the_checks_that_need_none(cli: Cli) -> None:

@@ -165,23 +165,10 @@ def test_a_setting_error_refuses_the_start() -> None:
     assert issubclass(SettingError, StartRefused)
 
 
-@pytest.mark.parametrize("value", ["short", "base64:AAAA", "base64:not base64"])
-def test_a_bad_secret_is_refused_and_never_shown(value: str, home: Path) -> None:
-    text = refused({"CORECRUXD_JWT_HS256_SECRET": value}, home)
+def test_a_bad_secret_is_refused_and_never_shown(home: Path) -> None:
+    text = refused({"CORECRUXD_JWT_HS256_SECRET": "base64:not base64"}, home)
     assert text.startswith("CORECRUXD_JWT_HS256_SECRET is set to a value that cannot be used (not shown), expected")
-    assert value not in text
-
-
-def test_a_weak_secret_needs_a_switch_and_an_empty_one_has_none(home: Path) -> None:
-    environ = {"CORECRUXD_JWT_HS256_SECRET": "short", "CORECRUXD_ALLOW_WEAK_HS256_SECRET": "1"}
-    assert load(environ, home=home).settings.jwt_hs256_secret == b"short"
-    refused(environ | {"CORECRUXD_JWT_HS256_SECRET": "base64:"}, home)
-
-
-def test_jwt_mode_needs_a_key(home: Path) -> None:
-    assert "is 'jwt', expected CORECRUXD_JWT_HS256_SECRET" in refused({"CORECRUXD_AUTH_MODE": "jwt"}, home)
-    environ = {"CORECRUXD_AUTH_MODE": "jwt", "CORECRUXD_JWT_HS256_SECRET": KEY}
-    assert load(environ, home=home).settings.auth_mode is AuthMode.JWT_HS256
+    assert "not base64" not in text
 
 
 @pytest.mark.parametrize(

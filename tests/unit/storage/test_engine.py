@@ -1,10 +1,12 @@
 """The engine: durable batches, savepoints, versions, search - against SQLite itself."""
 
 import sqlite3
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+import trio
 
 from crux.domain.commands import (
     Chain,
@@ -27,9 +29,12 @@ from crux.domain.decay import DecayPolicy, Horizon
 from crux.domain.facts import Draft, Fact
 from crux.domain.messages import Message
 from crux.domain.privacy import ANONYMOUS, RAW_ADMIN, Viewer, private_entity
-from crux.errors import Conflict, CruxError, Denied, InvalidArgument, StorageFull
+from crux.errors import Conflict, CruxError, Denied, InvalidArgument, Overloaded, StorageFull, StorageUnavailable
+from crux.storage import search as search_module
+from crux.storage import writer as writer_module
 from crux.storage.engine import SqliteEngine
 from crux.storage.readers import ReadTooLong
+from crux.storage.search import read
 
 NOW = 1_800_000_000_000_000
 HOUR = 3_600_000_000
@@ -54,7 +59,8 @@ async def put(engine: SqliteEngine, entity: str, key: str, value: str, now_us: i
 
 
 def found(engine: SqliteEngine, viewer: Viewer = ANONYMOUS, **search: object) -> list[str]:
-    reply = engine.read_now(Search(viewer=viewer, now_us=NOW, **search))  # type: ignore[arg-type]
+    asked = Search(viewer=viewer, now_us=NOW, **search)  # type: ignore[arg-type]
+    reply = read(asked, engine._readers._idle[0], DecayPolicy())
     return [fact.value for fact in reply.facts]  # type: ignore[attr-defined]
 
 
@@ -153,15 +159,26 @@ async def test_erasing_a_chain_removes_it_from_the_search_too(engine: SqliteEngi
     assert engine.read_now(Head("a", "k")) is None
 
 
+def stock(entity: str, value: str) -> Draft:
+    return Draft(entity, "k", value, source_receipt="stock")
+
+
 async def test_seeding_adds_what_is_absent_and_leaves_edits_and_deletions_alone(engine: SqliteEngine) -> None:
-    drafts = (Draft("b:1", "k", "one"), Draft("b:2", "k", "two"))
+    drafts = (stock("b:1", "one"), stock("b:2", "two"))
     assert await commit(engine, Seed(drafts)) == [2]
     await put(engine, "b:1", "k", "edited")
     gone = engine.read_now(Head("b:2", "k"))
     assert isinstance(gone, Fact)
     await commit(engine, Delete(gone.fact_id, ANONYMOUS))
-    assert await commit(engine, Seed((*drafts, Draft("b:3", "k", "three")))) == [1]
+    assert await commit(engine, Seed((*drafts, stock("b:3", "three")))) == [1]
     assert found(engine) == ["three", "edited"]
+
+
+async def test_seeding_renews_stock_that_nobody_edited(engine: SqliteEngine) -> None:
+    await commit(engine, Seed((stock("b:1", "old"),)))
+    assert await commit(engine, Seed((stock("b:1", "new"),))) == [1]
+    assert found(engine) == ["new"]
+    assert await commit(engine, Seed((stock("b:1", "new"),))) == [0]
 
 
 async def test_retired_facts_are_found_only_when_asked_for(engine: SqliteEngine) -> None:
@@ -266,7 +283,7 @@ async def test_a_long_read_leaves_the_event_loop_s_thread(engine: SqliteEngine) 
     search = Search(viewer=ANONYMOUS, now_us=NOW, words=("common",), top_k=3)
     with pytest.raises(ReadTooLong):
         engine.read_now(search)
-    reply = await engine.read_apart(search, 10)
+    reply = await engine.read_apart(search, 10, lambda: True)
     assert reply.total == 4000  # type: ignore[attr-defined]
     assert found(engine, entity="e17") == ["common words"], "the next short read has all of its steps"
 
@@ -274,7 +291,52 @@ async def test_a_long_read_leaves_the_event_loop_s_thread(engine: SqliteEngine) 
 async def test_a_read_beyond_its_deadline_is_ended(engine: SqliteEngine) -> None:
     await commit(engine, *(Put(Draft(f"e{n}", "k", "common words")) for n in range(4000)))
     with pytest.raises(CruxError, match="narrow it"):
-        await engine.read_apart(Search(viewer=ANONYMOUS, now_us=NOW, words=("common",)), -1)
+        await engine.read_apart(Search(viewer=ANONYMOUS, now_us=NOW, words=("common",)), -1, lambda: True)
+
+
+async def test_a_read_that_nobody_waits_for_is_ended(engine: SqliteEngine) -> None:
+    await commit(engine, *(Put(Draft(f"e{n}", "k", "common words")) for n in range(4000)))
+    looks = iter([True, False])
+    with pytest.raises(Overloaded):
+        await engine.read_apart(Search(viewer=ANONYMOUS, now_us=NOW, words=("common",)), 60, lambda: next(looks, False))
+
+
+async def test_a_cancelled_read_ends_in_the_middle(engine: SqliteEngine) -> None:
+    endless = trio.Event()
+
+    def look() -> bool:
+        trio.from_thread.run_sync(endless.set)
+        return True
+
+    await commit(engine, *(Put(Draft(f"e{n}", "k", "common words")) for n in range(4000)))
+    async with trio.open_nursery() as nursery:
+        search = Search(viewer=ANONYMOUS, now_us=NOW, words=("co",), include_superseded=True)
+        nursery.start_soon(engine.read_apart, search, 60, look)
+        await endless.wait()
+        nursery.cancel_scope.cancel()
+    assert len(engine._readers._idle) == 4, "its connection is free again"
+
+
+@pytest.mark.parametrize(
+    ("search", "apart"),
+    [
+        ({"words": ("abc",)}, False),
+        ({"words": ("ab",)}, True),
+        ({"words": ("abc", "d")}, True),
+        ({"words": ("abc",), "include_superseded": True}, True),
+        ({"include_superseded": True}, False),
+        ({"entity": "a"}, False),
+    ],
+)
+async def test_a_search_without_an_index_is_never_begun_on_the_event_loop_s_thread(
+    engine: SqliteEngine, search: dict[str, object], apart: bool
+) -> None:
+    asked = Search(viewer=ANONYMOUS, now_us=NOW, **search)  # type: ignore[arg-type]
+    if apart:
+        with pytest.raises(ReadTooLong):
+            engine.read_now(asked)
+    else:
+        engine.read_now(asked)
 
 
 async def test_many_short_reads_in_a_row_never_add_up_to_a_long_one(engine: SqliteEngine) -> None:
@@ -326,3 +388,89 @@ async def test_what_was_acknowledged_is_there_after_a_reopening(tmp_path: Path) 
 async def test_readers_cannot_write(engine: SqliteEngine) -> None:
     with pytest.raises(sqlite3.OperationalError, match="readonly"):
         engine._readers._inline.execute("DELETE FROM facts")
+
+
+async def test_an_export_page_ends_at_its_size_too(engine: SqliteEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search_module, "PAGE_BYTES", 10_000)
+    await commit(engine, *(Put(Draft("a", str(n), "x" * 4_000)) for n in range(5)))
+    sizes = []
+    cursor: int | None = 0
+    while cursor is not None:
+        page = engine.read_now(Export(ANONYMOUS, cursor=cursor))
+        assert isinstance(page, Page)
+        sizes.append(len(page.facts))
+        cursor = page.next_cursor
+    assert sizes == [3, 2]
+
+
+async def test_another_program_s_lock_fails_the_batch_once_and_not_for_each(
+    engine: SqliteEngine, tmp_path: Path
+) -> None:
+    engine._writer._connection.execute("PRAGMA busy_timeout = 1")
+    foreign = sqlite3.connect(tmp_path / "crux.db", isolation_level=None)
+    foreign.execute("BEGIN IMMEDIATE")
+    outcomes = await commit(engine, *(Put(Draft(f"e{n}", "k", "v")) for n in range(50)))
+    assert {type(result) for result in outcomes} == {StorageUnavailable}
+    assert "another program" in str(outcomes[0])
+    foreign.execute("ROLLBACK")
+    foreign.close()
+    assert isinstance((await commit(engine, Put(Draft("a", "k", "v"))))[0], Stored)
+
+
+async def test_a_bug_while_tidying_is_told_to_the_next_writer_and_the_thread_lives(
+    engine: SqliteEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tidied = threading.Event()
+
+    def broken() -> bool:
+        tidied.set()
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.setattr(writer_module, "TIDY_IDLE_S", 0.001)
+    monkeypatch.setattr(engine._writer, "_tidy", broken)
+    await commit(engine, Put(Draft("a", "k", "v")))
+    await trio.to_thread.run_sync(tidied.wait)
+    with pytest.raises(ZeroDivisionError):
+        await commit(engine, Put(Draft("b", "k", "v")))
+    monkeypatch.undo()
+    assert isinstance((await commit(engine, Put(Draft("b", "k", "v"))))[0], Stored)
+
+
+async def test_tidying_merges_the_index_and_folds_the_log(engine: SqliteEngine, tmp_path: Path) -> None:
+    for number in range(50):
+        await put(engine, "a", str(number), f"needle {number}")
+    assert engine._writer._tidy() is False
+    connection = sqlite3.connect(tmp_path / "crux.db")
+    assert connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()[0] == 0
+    connection.close()
+    assert len(found(engine, words=("needle",), top_k=100)) == 50
+
+
+async def test_tidying_never_waits_for_a_reader_and_comes_back_to_it(engine: SqliteEngine, tmp_path: Path) -> None:
+    reader = sqlite3.connect(tmp_path / "crux.db", isolation_level=None)
+    reader.execute("BEGIN")
+    reader.execute("SELECT count(*) FROM facts").fetchone()
+    await put(engine, "a", "k", "v")
+    assert engine._writer._tidy() is True, "the reader's snapshot keeps the log"
+    assert isinstance((await commit(engine, Put(Draft("b", "k", "v"))))[0], Stored)
+    reader.execute("COMMIT")
+    reader.close()
+    assert engine._writer._tidy() is False
+
+
+async def test_a_commit_whose_asker_is_cancelled_is_kept_all_the_same(engine: SqliteEngine) -> None:
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        await commit(engine, Put(Draft("a", "k", "v")))
+    assert scope.cancelled_caught
+    await commit(engine, Probe())
+    assert found(engine, entity="a") == ["v"]
+
+
+async def test_its_files_are_private(engine: SqliteEngine, tmp_path: Path) -> None:
+    await put(engine, "a", "k", "v")
+    assert {path.name: oct(path.stat().st_mode & 0o777) for path in tmp_path.iterdir()} == {
+        "crux.db": "0o600",
+        "crux.db-wal": "0o600",
+        "crux.db-shm": "0o600",
+    }

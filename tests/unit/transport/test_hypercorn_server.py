@@ -1,0 +1,151 @@
+"""Peers that do not read, over real sockets: they are cut, and nobody else notices."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import h2.config
+import h2.connection
+import h2.settings
+import structlog.testing
+import trio
+import trio.testing
+from attrs import frozen
+
+from crux.transport.asgi import App, Receive, Scope, Send, respond
+from crux.transport.front import Front, Limits, Load
+from crux.transport.gates import GuardPolicy
+from crux.transport.hypercorn_server import HypercornServer
+from crux.transport.listening import bind
+from crux.transport.mcp import render_gate
+
+# Far more than the buffers of both ends take.
+LARGE = b"x" * 50_000_000
+GET = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+SEND_S = 0.2
+SLACK_S = 10.0
+
+
+@frozen
+class Served:
+    """A server whose application answers with `LARGE`, one request at a time; `answered` is set when it has tried."""
+
+    server: HypercornServer
+    address: tuple[str, int]
+    load: Load
+    answered: trio.Event
+
+    async def peer(self) -> trio.SocketStream:
+        """A connection whose receive buffer is small."""
+        sock = trio.socket.socket()
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        await sock.connect(self.address)
+        return trio.SocketStream(sock)
+
+    async def slot_is_free(self) -> None:
+        with trio.fail_after(SLACK_S):
+            await self.answered.wait()
+        await trio.testing.wait_all_tasks_blocked()
+        assert self.load.inflight == 0
+
+
+@asynccontextmanager
+async def served(app: App | None = None, send_s: float = SEND_S) -> AsyncIterator[Served]:
+    answered, load = trio.Event(), Load()
+
+    async def large(scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await respond(send, 200, LARGE)
+        finally:
+            answered.set()
+
+    front = Front(app or large, GuardPolicy(), Limits(body_bytes=0, inflight=1), load, render_gate)
+    sockets = await bind("127.0.0.1", 0, "PORT")
+    server = HypercornServer(front, sockets, send_s)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(server.run)
+        yield Served(server, sockets[0].getsockname(), load, answered)
+        nursery.cancel_scope.cancel()
+    for each in sockets:
+        each.close()
+
+
+async def test_a_peer_that_never_reads_is_cut_and_its_slot_is_free_again() -> None:
+    async with served() as it, await it.peer() as stuck:
+        await stuck.send_all(GET)
+        await it.slot_is_free()
+        with trio.fail_after(SLACK_S):
+            got = b""
+            try:
+                while part := await stuck.receive_some():
+                    got += part
+            except trio.BrokenResourceError:
+                pass
+        assert len(got) < len(LARGE)
+
+
+async def test_a_peer_that_never_reads_is_cut_with_all_that_it_asked_for() -> None:
+    """Hypercorn itself would keep the connection's task for the second request, for ever."""
+    async with served() as it, await it.peer() as stuck:
+        await stuck.send_all(GET * 3)
+        await it.slot_is_free()
+        with trio.fail_after(SLACK_S):
+            await it.server.drain(deadline=float("inf"))
+
+
+async def test_a_peer_that_reads_gets_everything_and_may_go_on() -> None:
+    async with served(send_s=SLACK_S) as it, await it.peer() as reader:
+        for _ in range(2):
+            await reader.send_all(GET)
+            got = 0
+            with trio.fail_after(SLACK_S * 2):
+                while got < len(LARGE):
+                    got += len(await reader.receive_some())
+            await trio.testing.wait_all_tasks_blocked()
+            assert it.load.inflight == 0
+
+
+async def test_what_a_peer_does_not_read_is_cut_at_the_end_of_the_drain() -> None:
+    async with served(send_s=1000) as it, await it.peer() as stuck:
+        await stuck.send_all(GET)
+        assert await stuck.receive_some(1) == b"H"
+        with trio.fail_after(SLACK_S):
+            await it.server.drain(deadline=trio.current_time())
+        await it.slot_is_free()
+
+
+def h2_peer() -> h2.connection.H2Connection:
+    peer = h2.connection.H2Connection(h2.config.H2Configuration(client_side=True))
+    peer.local_settings = h2.settings.Settings(
+        client=True, initial_values={h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: 0}
+    )
+    peer.initiate_connection()
+    return peer
+
+
+HEADERS = [(":method", "GET"), (":scheme", "http"), (":authority", "localhost"), (":path", "/")]
+
+
+async def test_a_peer_that_grants_no_window_holds_no_slot(autojump_clock: trio.testing.MockClock) -> None:
+    async with served() as it, await it.peer() as stuck:
+        peer = h2_peer()
+        peer.send_headers(1, HEADERS, end_stream=True)
+        await stuck.send_all(peer.data_to_send())
+        await it.slot_is_free()
+
+
+async def test_a_connection_that_fails_is_logged_and_does_not_end_the_server() -> None:
+    async def brief(scope: Scope, receive: Receive, send: Send) -> None:
+        await respond(send, 200, b"ok")
+
+    async with served(brief) as it:
+        with structlog.testing.capture_logs() as logs:
+            async with await it.peer() as odd:
+                peer = h2_peer()
+                peer.send_headers(1, HEADERS, end_stream=False)
+                await odd.send_all(peer.data_to_send())
+        async with await it.peer() as reader:
+            await reader.send_all(GET)
+            assert (await reader.receive_some()).startswith(b"HTTP/1.1 200")
