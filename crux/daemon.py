@@ -38,11 +38,13 @@ from crux.tools.registry import Services
 from crux.transport.auth import McpAuthenticator, authenticator_of
 from crux.transport.front import Front, Limits, Load
 from crux.transport.gates import GuardPolicy
-from crux.transport.hypercorn_server import CUT_GRACE_S, HypercornServer
+from crux.transport.hypercorn_server import CUT_GRACE_S
 from crux.transport.listening import address, bind
 from crux.transport.mcp import McpApp, render_gate
 from crux.transport.metrics import Metrics
 from crux.transport.rest import Api, correlated, create_app, render_problem
+from crux.transport.serving import Server, server_of
+from crux.transport.wire import WireCounts
 
 log = get_logger("crux.daemon")
 
@@ -145,6 +147,7 @@ async def serve(
             catalogue=CATALOGUE,
         )
         loads = {"http": Load(), "mcp": Load()}
+        wire = {"http": WireCounts(), "mcp": WireCounts()}
         metrics = Metrics(tuple(mailboxes.values()), loads, engine.sizes, redactions)
         limits = Limits(settings.max_body_bytes, settings.max_inflight)
         api = Api(
@@ -156,9 +159,8 @@ async def serve(
             request_timeout_s=settings.request_timeout_s,
             mcp_enabled=settings.mcp_enabled,
         )
-        servers = [
-            HypercornServer(correlated(Front(create_app(api), guard, limits, loads["http"], render_problem)), http)
-        ]
+        rest = correlated(Front(create_app(api), guard, limits, loads["http"], render_problem))
+        servers = [server_of(settings.http_server, rest, http, settings, wire["http"])]
         if mcp:
             app = McpApp(
                 services,
@@ -168,7 +170,8 @@ async def serve(
                 metrics.observe_tool,
                 request_timeout_s=settings.request_timeout_s,
             )
-            servers.append(HypercornServer(Front(app, guard, limits, loads["mcp"], render_gate), mcp))
+            front = Front(app, guard, limits, loads["mcp"], render_gate)
+            servers.append(server_of(settings.mcp_server, front, mcp, settings, wire["mcp"]))
         async with trio.open_nursery() as nursery:
             await start_all(nursery, _actors(services, engine), policy)
             await services.facts.ask(Seed(_stock()))
@@ -209,7 +212,7 @@ async def _close(engine: Engine) -> None:
         await trio.to_thread.run_sync(engine.close, abandon_on_cancel=True)
 
 
-async def _drain(servers: Sequence[HypercornServer], drain_s: int) -> None:
+async def _drain(servers: Sequence[Server], drain_s: int) -> None:
     """Let every listener finish what is in flight, all until one deadline; 0 waits for ever."""
     deadline = trio.current_time() + max(drain_s - CUT_GRACE_S * 2, drain_s / 2) if drain_s else float("inf")
     async with trio.open_nursery() as nursery:

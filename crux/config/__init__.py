@@ -1,20 +1,22 @@
 """The settings of the daemon: one typed table, and what is derived from it."""
 
-from crux.config.declaration import STRONG_SECRET_BYTES, declarations, masked
+from crux.config.declaration import STRONG_SECRET_BYTES, declarations
 from crux.config.parsers import AuthMode
 from crux.config.reference import Row, describe, reference_markdown
 from crux.config.settings import Settings
 from crux.config.sources import Loaded, load
+from crux.config.wire import ServerKind, WireSettings
 
 __all__ = [
     "STRONG_SECRET_BYTES",
     "AuthMode",
     "Loaded",
     "Row",
+    "ServerKind",
     "Settings",
+    "WireSettings",
     "declarations",
     "describe",
     "load",
-    "masked",
     "reference_markdown",
 ]

@@ -23,6 +23,7 @@ class Group(Enum):
     STORAGE = "Storage"
     PRIVACY = "Privacy and decay"
     LOGGING = "Logging"
+    WIRE = "Servers"
 
 
 @frozen

@@ -122,27 +122,28 @@ def auth_mode(value: str) -> AuthMode:
     name = value.strip().lower().replace("-", "_")
     if name in _JWKS_SPELLINGS:
         raise ValueError("off, dev_scopes or jwt_hs256; this release cannot verify tokens against a JWKS")
-    return _lookup(_AUTH_MODES, name)
+    return lookup(_AUTH_MODES, name)
 
 
 def log_format(value: str) -> LogFormat:
     """The shape of a log line."""
-    return _lookup({member.value: member for member in LogFormat}, value)
+    return lookup({member.value: member for member in LogFormat}, value)
 
 
 def log_level(value: str) -> LogLevel:
     """The least severe level that is written."""
-    return _lookup({member.value: member for member in LogLevel} | {"warning": LogLevel.WARN}, value)
+    return lookup({member.value: member for member in LogLevel} | {"warning": LogLevel.WARN}, value)
 
 
 def redact(value: str) -> Redact:
     """What happens to secrets in log lines."""
     on = dict.fromkeys(("on", "1", "true", "yes", "enforce"), Redact.ON)
     off = dict.fromkeys(("off", "0", "false", "no", "disabled"), Redact.OFF)
-    return _lookup(on | {"audit": Redact.AUDIT} | off, value)
+    return lookup(on | {"audit": Redact.AUDIT} | off, value)
 
 
-def _lookup(spellings: Mapping[str, _E], value: str) -> _E:
+def lookup(spellings: Mapping[str, _E], value: str) -> _E:
+    """The member that `value` spells, in any case."""
     try:
         return spellings[value.strip().lower()]
     except KeyError:

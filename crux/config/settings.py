@@ -12,6 +12,7 @@ from platformdirs import user_data_path
 from crux.config import parsers
 from crux.config.declaration import Group, setting
 from crux.config.parsers import AuthMode
+from crux.config.wire import WireSettings
 from crux.logs import LogFormat, LogLevel, Redact
 
 AGENT_HTTP_SCOPES = frozenset(
@@ -24,7 +25,7 @@ def _user_data_dir() -> Path:
 
 
 @frozen(kw_only=True)
-class Settings:
+class Settings(WireSettings):
     """What one daemon runs with. Times are whole seconds where a name ends in `_s`; sizes are bytes."""
 
     http_host: str = setting(

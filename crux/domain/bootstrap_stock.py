@@ -28,8 +28,7 @@ STOCK: tuple[Entry, ...] = (
         "First calls",
         """
         Crux keeps what agents learn, across sessions and between agents. Connect over MCP (Streamable HTTP,
-        protocol 2024-11-05) to http://127.0.0.1:14801/mcp; a client that only speaks stdio starts `crux
-        mcp-stdio` instead. Then: (1) get_bootstrap {"topic": "pattern"} for the working habits. (2)
+        protocol 2024-11-05) to http://127.0.0.1:14801/mcp. Then: (1) get_bootstrap {"topic": "pattern"} for the working habits. (2)
         query_facts {"query": "<words of your task>", "token_budget": 800} for what is already known. (3)
         store_fact with entity, key and value for each thing worth knowing tomorrow. This advice is the same
         for every daemon: where it names a tool that tools/list does not show, yours may lack it. Topics of
@@ -40,8 +39,9 @@ STOCK: tuple[Entry, ...] = (
         "doc:endpoints",
         "Ports, and who they are for",
         """
-        Agents use MCP at http://127.0.0.1:14801/mcp: POST carries one JSON-RPC request, GET with Accept:
-        text/event-stream opens the stream that announces changes of the tool list. Scripts and people use
+        Agents use MCP at http://127.0.0.1:14801/mcp: POST carries one JSON-RPC request and brings its answer;
+        GET says which protocol and version this is. There is no event stream: a GET that asks for one is
+        answered 405, and clients go on without. Scripts and people use
         HTTP at http://127.0.0.1:14800, for example /healthz, /v1/version and /v1/facts. There is no /mcp on
         14800. MCP reports a failed call in the JSON body under status 200; HTTP uses the status. Both ports
         are the defaults and listen on this machine only; the operator may have moved them
@@ -67,25 +67,24 @@ STOCK: tuple[Entry, ...] = (
         "doc:local-and-hosted",
         "What works without any service",
         """
-        A tool whose description starts with [local] runs inside this daemon, on this machine, and needs no
-        network unless its own description says so. A tool that starts with [hosted], such as sync_pull or
-        sync_push, needs a hosted service that the operator has to configure. It stays in the list either
-        way; without the service it says what is missing and changes nothing, so do not repeat the call:
-        work locally and tell the operator. Integration with a service is never automatic: nothing leaves
-        this machine until an operator turns it on, and private facts do not leave even then.
+        The description of every tool starts with a marker. [local] means that it runs inside this daemon, on
+        this machine, and needs no network; all tools of this release are local. There are no [hosted] ones,
+        such as sync_pull or sync_push, and nothing to configure for them: if a task needs another machine to
+        see what you stored, tell the operator, who can carry public facts over with `crux facts export` and
+        `crux facts import`. Integration with a service is never automatic: what you store stays in the data
+        directory of this daemon.
         """,
     ),
     _entry(
         "doc:tool-surface",
-        "Why tools/list may be short",
+        "What tools/list shows",
         """
-        tools/list can be narrowed to save tokens. With CORECRUXD_TOOL_SURFACE unset it is complete;
-        `minimal` shows a core of at most 16 tools; `dynamic` shows that core and up to 12 tools that fit
-        your intent. Narrowing hides, it does not forbid: a tool that is left out still answers when you
-        call it by name. Where cuecrux_session is listed, its argument intent declares what you are about to
-        do, for one hour: audit_review, compliance_export, document_ingest, session_review or
-        knowledge_query, spelt exactly so. A blank intent ends it. After that call, ask for tools/list
-        again, or keep a stream open and wait for notifications/tools/list_changed.
+        tools/list is complete: it shows every tool of this daemon in one answer, without paging, and the same
+        list to every caller. What is not in it does not exist here, and calling it gives -32601. Advice that
+        names such a tool, in this text or in your memory, was written for a daemon that has it: take the way
+        without it. The list changes only with the version of the daemon, so after a restart that you notice,
+        ask for it once more. Each entry has a schema of the arguments with an example; what a tool returns is
+        described by get_bootstrap {"topic": "tool-output"}.
         """,
     ),
     _entry(
@@ -175,22 +174,20 @@ STOCK: tuple[Entry, ...] = (
         It has a code and a message, no data. `method not found`: this daemon has initialize,
         notifications/initialized, tools/list and tools/call. There are no resources, prompts, completion,
         logging, roots or ping; do not retry, carry on without them. `unknown tool`: compare the name,
-        letter by letter, with tools/list. A tool that this text or your memory names may be missing from
-        this daemon or be switched off by its operator. A tool that begins with ext. belongs to an extension
-        and is there only for agents who were granted it.
+        letter by letter, with tools/list, which shows all that there are. A tool that this text or your
+        memory names may be missing from this release: take the way without it, and do not retry.
         """,
     ),
     _entry(
         "resolution:capability-denied",
         "-32030: refused, whoever asks",
         """
-        The daemon understood the call and will not do it; the same call fails again. Read error.data. With
-        error_code RESERVED_ENTITY_PREFIX the fact belongs to the daemon itself: leave it, or use the tool
-        made for it. With reason_code the operator limits tools by capability token:
-        denied:capability_not_permitted means that the token does not list the tool, denied:token_expired
-        that it has to be renewed, denied:token_invalid that it did not verify. stamp names the token and
-        mode of the decision; give the operator reason_code and token_id. In every case go on without that
-        step, and say that you did.
+        The daemon understood the call and will not do it; the same call fails again, whoever makes it and
+        with any token. In this release delete_fact answers so, for a fact that the daemon keeps for itself,
+        such as a session state. Read error.data: error_code is RESERVED_ENTITY_PREFIX, fact_id and entity
+        name the fact, reserved_prefix says which of the daemon's own __name__:: prefixes it stands under.
+        Leave the fact alone, go on without that step, and say that you did. Your own facts, and those under
+        __bootstrap__::, can be deleted.
         """,
     ),
     _entry(
@@ -198,8 +195,7 @@ STOCK: tuple[Entry, ...] = (
         "-32602: an argument is wrong or missing",
         """
         The message names the argument and what was expected; correct that one and call again. Frequent
-        causes: a required argument left out (store_fact needs entity, key and value, all text);
-        token_budget missing where it is required, as in session_checkpoint and approval_request; a number
+        causes: a required argument left out (store_fact needs entity, key and value, all text); a number
         sent as text; a word that is not among those allowed; confidence outside 0 to 1; private: true
         without an agent token; an entity with a reserved prefix; a fact id in supersedes that you cannot
         see. null counts as left out, arguments that a tool does not know are ignored, and a limit that is
@@ -212,8 +208,7 @@ STOCK: tuple[Entry, ...] = (
         """
         401: this daemon has agent tokens and your request carried none, or a wrong one. Send one header
         `Authorization: Bearer <token>`, with that capital B and one space. A token is 32 to 256 characters
-        of letters, digits and . _ ~ - without quotes or line ends. A stdio client gives it to `crux
-        mcp-stdio` in the variable CRUX_AGENT_TOKEN. Tokens are read when the daemon starts: after a change
+        of letters, digits and . _ ~ - without quotes or line ends. Tokens are read when the daemon starts: after a change
         the operator has to restart it. 403 about the origin: you call from a web page; the operator adds
         its origin to CRUX_ALLOWED_ORIGINS. 421: you used a host name that the daemon does not answer to;
         call 127.0.0.1, or the operator adds the name to CRUX_ALLOWED_HOSTS.

@@ -27,7 +27,7 @@ from crux.transport.asgi import (
     respond,
 )
 from crux.transport.auth import McpAuthenticator
-from crux.transport.gates import GuardPolicy, Refusal, cors_headers, session_header
+from crux.transport.gates import SESSION, GuardPolicy, Refusal, cors_headers, session_header
 from crux.transport.jsonrpc import (
     BadText,
     Request,
@@ -42,7 +42,6 @@ log = get_logger("crux.mcp")
 PROTOCOL_VERSION = "2024-11-05"
 SERVER = {"name": "crux", "version": __version__}
 ALLOW = (b"allow", b"GET, HEAD, POST, OPTIONS")
-SESSION = b"mcp-session-id"
 
 HINT = (
     "Read get_bootstrap('patterns') before anything else; look at the sync posture before remote work "
@@ -213,8 +212,8 @@ def _closing(scope: Scope) -> Pairs:
     return [(b"connection", b"close")] if scope["http_version"].startswith("1") else []
 
 
-async def _gate(send: Send, status: int, error: str, hint: str, cors: Pairs) -> None:
-    await respond(send, status, render_gate(status, error, hint)[1], [JSON, *cors])
+async def _gate(send: Send, status: int, error: str, hint: str, headers: Pairs) -> None:
+    await respond(send, status, render_gate(status, error, hint)[1], [JSON, *headers])
 
 
 def render_gate(status: int, error: str, hint: str) -> tuple[bytes, bytes]:

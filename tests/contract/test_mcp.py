@@ -11,6 +11,7 @@ import pytest
 import trio
 
 from crux import __version__
+from crux.config import ServerKind
 from tests.serving import Serving, serving, tool
 
 TOKEN = "bob-token-" + "0" * 32
@@ -18,15 +19,22 @@ EVE_TOKEN = "eve-token-" + "0" * 32
 BODY = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
 
 
+@pytest.fixture(params=ServerKind, ids=lambda kind: kind.value)
+def server(request: pytest.FixtureRequest) -> ServerKind:
+    """Everything here holds on both servers."""
+    kind: ServerKind = request.param
+    return kind
+
+
 @pytest.fixture
-async def daemon(tmp_path: Path) -> AsyncIterator[Serving]:
-    async with serving(tmp_path) as serves:
+async def daemon(tmp_path: Path, server: ServerKind) -> AsyncIterator[Serving]:
+    async with serving(tmp_path, mcp_server=server) as serves:
         yield serves
 
 
 @pytest.fixture
-async def guarded(tmp_path: Path) -> AsyncIterator[Serving]:
-    async with serving(tmp_path, agent_tokens=f"bob:{TOKEN},eve:{EVE_TOKEN}") as serves:
+async def guarded(tmp_path: Path, server: ServerKind) -> AsyncIterator[Serving]:
+    async with serving(tmp_path, mcp_server=server, agent_tokens=f"bob:{TOKEN},eve:{EVE_TOKEN}") as serves:
         yield serves
 
 
@@ -366,12 +374,14 @@ async def test_nul_and_lone_surrogates_are_refused(daemon: Serving, client: http
     assert (response["id"], response["error"]["code"]) == (9, -32602)
 
 
-async def test_a_body_is_taken_up_to_the_limit_and_refused_above_it(tmp_path: Path, client: httpx.AsyncClient) -> None:
+async def test_a_body_is_taken_up_to_the_limit_and_refused_above_it(
+    tmp_path: Path, server: ServerKind, client: httpx.AsyncClient
+) -> None:
     async def chunks(size: int) -> AsyncIterator[bytes]:
         for _ in range(size // 10_000):
             yield b" " * 10_000
 
-    async with serving(tmp_path, max_body_bytes=100_000) as daemon:
+    async with serving(tmp_path, mcp_server=server, max_body_bytes=100_000) as daemon:
         padded = json.dumps(BODY).encode().ljust(100_000)
         assert (await client.post(daemon.mcp, content=padded)).status_code == 200
         for content in (padded + b" ", chunks(110_000)):
@@ -388,8 +398,10 @@ async def test_twenty_megabytes_get_their_answer_before_the_connection_closes(
     assert (await client.post(daemon.mcp, json=BODY)).status_code == 200
 
 
-async def test_too_many_requests_at_once_are_shed(tmp_path: Path, client: httpx.AsyncClient) -> None:
-    async with serving(tmp_path, max_inflight=2) as daemon, trio.open_nursery() as nursery:
+async def test_too_many_requests_at_once_are_shed(
+    tmp_path: Path, server: ServerKind, client: httpx.AsyncClient
+) -> None:
+    async with serving(tmp_path, mcp_server=server, max_inflight=2) as daemon, trio.open_nursery() as nursery:
         streams = [await trio.open_tcp_stream("127.0.0.1", daemon.port("mcp")) for _ in range(2)]
         for stream in streams:
             await stream.send_all(b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n")
@@ -477,12 +489,12 @@ async def test_bootstrap_knowledge_is_there_from_the_start(daemon: Serving, clie
 
 
 async def test_an_agent_adds_bootstrap_knowledge_and_it_survives_a_restart(
-    tmp_path: Path, client: httpx.AsyncClient
+    tmp_path: Path, server: ServerKind, client: httpx.AsyncClient
 ) -> None:
     arguments = {"entity": "__bootstrap__::pattern:ours", "key": "how we work", "value": "ask first"}
-    async with serving(tmp_path) as daemon:
+    async with serving(tmp_path, mcp_server=server) as daemon:
         await tool(client, daemon.mcp, "store_fact", **arguments)
-    async with serving(tmp_path) as daemon:
+    async with serving(tmp_path, mcp_server=server) as daemon:
         found = text_of(await tool(client, daemon.mcp, "get_bootstrap", topic="pattern", query="ask first"))
         assert {"entity": arguments["entity"], "key": "how we work", "value": "ask first"} in found["facts"]  # type: ignore[operator]
         assert text_of(await tool(client, daemon.mcp, "query_facts", query="ask first"))["rows"] == []

@@ -12,10 +12,15 @@ from urllib.parse import unquote
 import httptools
 from attrs import frozen
 
-TOKEN = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
-FIELD_LINE = TOKEN + rb":[\t \x21-\x7e\x80-\xff]*\r\n"
-_HEAD = re.compile(rb"[A-Z-]+ [\x21-\x7e]+ HTTP/1\.[01]\r\n(?:" + FIELD_LINE + rb")*\r\n")
-_ABSOLUTE_FORM = re.compile(rb"https?://([^/?#]+)([^#]*)", re.IGNORECASE)
+Fields = tuple[tuple[bytes, bytes], ...]
+
+FIELD_LINE = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+:[\t \x21-\x7e\x80-\xff]*\r\n"
+_METHOD = rb"[A-Z-]{1,20}"
+_HEAD = re.compile(rb"(%b) ([\x21-\x7e]+) HTTP/([0-9]\.[0-9])\r\n(?:%b)*\r\n" % (_METHOD, FIELD_LINE))
+_BEGINNING = re.compile(rb"%b(?: |\Z)" % _METHOD)
+_NOT_IN_A_HEAD = re.compile(rb"[^\t\r\n\x20-\x7e\x80-\xff]|\r[^\n]|(?<!\r)\n")
+_ABSOLUTE_FORM = re.compile(rb"https?://(?=[^:/?#])([^/?#]+)([^#]*)", re.IGNORECASE)
+_AUTHORITY = re.compile(rb"(?:\[[0-9A-Fa-f:.]+\]|[0-9A-Za-z._~!$&'()*+,;=%-]*)(?::[0-9]*)?")
 
 END_OF_HEAD = b"\r\n\r\n"
 CHUNKED = -1
@@ -51,81 +56,63 @@ class Head:
     path: str
     raw_path: bytes
     query: bytes
-    fields: list[tuple[bytes, bytes]]
+    fields: Fields
     length: int
     keep_alive: bool
     expects_continue: bool
 
 
-class Parsing:
-    """One message under way: what llhttp calls back with, and the parser itself."""
+class _Fields:
+    """What llhttp calls back with."""
 
     def __init__(self) -> None:
-        self.parser = httptools.HttpRequestParser(self)
-        self.target = b""
-        self.fields: list[tuple[bytes, bytes]] = []
-        self.complete = False
-        self.chunk_began = False
-        self._in_body = False
-        self._parts: list[bytes] = []
-
-    def feed(self, data: bytes) -> None:
-        """Give llhttp more bytes. Raises `BadRequest` for what it refuses."""
-        try:
-            self.parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
-            pass  # an upgrade that nobody takes up leaves an ordinary request
-        except httptools.HttpParserError as error:
-            raise BadRequest(400, f"malformed HTTP: {error}") from None
-
-    def take(self) -> bytes:
-        """The part of the body that came since the last time."""
-        parts, self._parts = self._parts, []
-        return b"".join(parts)
-
-    def on_url(self, target: bytes) -> None:
-        self.target += target
+        self.found: list[tuple[bytes, bytes]] = []
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if not self._in_body:  # a trailer's fields are not merged into the head (RFC 9110 section 6.5.1)
-            self.fields.append((name.lower(), value.strip(b" \t")))
-
-    def on_headers_complete(self) -> None:
-        self._in_body = True
-
-    def on_chunk_header(self) -> None:
-        self.chunk_began = True
-
-    def on_body(self, part: bytes) -> None:
-        self._parts.append(part)
-
-    def on_message_complete(self) -> None:
-        self.complete = True
+        self.found.append((name.lower(), value.strip(b" \t")))
 
 
-def read_head(raw: bytes, limits: HeadLimits) -> tuple[Head, Parsing]:
-    """The head in `raw`, which ends with its blank line, and the parser for the chunks that may follow.
+def feed(parser: httptools.HttpRequestParser, data: bytes) -> None:
+    """Give llhttp bytes. Raises `BadRequest` for what it refuses."""
+    try:
+        parser.feed_data(data)
+    except httptools.HttpParserUpgrade:
+        pass  # an upgrade that nobody takes up leaves an ordinary request
+    except httptools.HttpParserInvalidMethodError:
+        raise BadRequest(501, "the method is not one that is known") from None
+    except httptools.HttpParserError as error:
+        raise BadRequest(400, f"malformed HTTP: {error}") from None
 
-    Raises `BadRequest`.
+
+def check_unfinished(begun: bytes, searched: int, limits: HeadLimits) -> None:
+    """Refuse early what can never become a head, or has grown too long.
+
+    What `read_head` would make of the whole head is the same, however it is cut. The bytes before `searched` have been
+    looked at, but for the last line break. Raises `BadRequest`.
     """
-    if _HEAD.fullmatch(raw) is None:
+    if begun and (_BEGINNING.match(begun) is None or _NOT_IN_A_HEAD.search(begun, searched, limits.bytes)):
+        raise BadRequest(400, "this is no HTTP/1 request, or its head holds bytes that none may hold")
+    if len(begun) > limits.bytes:
+        raise BadRequest(431, f"the head has more than {limits.bytes} bytes")
+
+
+def read_head(raw: bytes, limits: HeadLimits) -> Head:
+    """The head in `raw`, which ends with its blank line. Raises `BadRequest`."""
+    line = _HEAD.fullmatch(raw)
+    if line is None:
         raise BadRequest(400, "the head breaks the grammar of RFC 9112")
-    parsing = Parsing()
-    parsing.feed(raw)
-    fields = parsing.fields
-    if len(fields) > limits.fields:
-        raise BadRequest(431, f"the head has more than {limits.fields} fields")
-    parser = parsing.parser
-    method = parser.get_method().decode("ascii")
-    version = parser.get_http_version()
+    method, target, version = line[1].decode("ascii"), line[2], line[3].decode("ascii")
+    if version not in ("1.0", "1.1"):
+        raise BadRequest(505, "the versions that are spoken are HTTP/1.0 and HTTP/1.1")
+    fields = _read_fields(raw, limits)
     if method == "CONNECT":
         raise BadRequest(501, "this is no proxy")
-    host, raw_path, query = _split(parsing.target)
-    _check_hosts(fields, version)
+    host, raw_path, query = _split(method, target)
+    _check_hosts(fields, version, host)
     if host is not None:
-        fields = [(b"host", host), *(field for field in fields if field[0] != b"host")]
+        fields = ((b"host", host), *(field for field in fields if field[0] != b"host"))
     text = raw_path.decode("ascii")
-    head = Head(
+    return Head(
         method=method,
         version=version,
         path=unquote(text) if "%" in text else text,
@@ -133,23 +120,34 @@ def read_head(raw: bytes, limits: HeadLimits) -> tuple[Head, Parsing]:
         query=query,
         fields=fields,
         length=_length(fields, version),
-        keep_alive=parser.should_keep_alive(),
+        keep_alive=_keep_alive(fields, version),
         expects_continue=_expects_continue(fields) and version == "1.1",
     )
-    return head, parsing
 
 
-def _values(fields: list[tuple[bytes, bytes]], wanted: bytes) -> list[bytes]:
+def _read_fields(raw: bytes, limits: HeadLimits) -> Fields:
+    fields = _Fields()
+    feed(httptools.HttpRequestParser(fields), raw)
+    if len(fields.found) > limits.fields:
+        raise BadRequest(431, f"the head has more than {limits.fields} fields")
+    return tuple(fields.found)
+
+
+def _values(fields: Fields, wanted: bytes) -> list[bytes]:
     return [value for name, value in fields if name == wanted]
 
 
-def _check_hosts(fields: list[tuple[bytes, bytes]], version: str) -> None:
-    hosts = len(_values(fields, b"host"))
-    if hosts > 1 or (not hosts and version == "1.1"):
+def _check_hosts(fields: Fields, version: str, of_target: bytes | None) -> None:
+    hosts = _values(fields, b"host")
+    if len(hosts) > 1 or (not hosts and version == "1.1"):
         raise BadRequest(400, "a request has exactly one Host (RFC 9112 section 3.2)")
+    if of_target is not None:
+        hosts.append(of_target)
+    if not all(map(_AUTHORITY.fullmatch, hosts)):
+        raise BadRequest(400, "a host is a name or an address, and perhaps a port")
 
 
-def _length(fields: list[tuple[bytes, bytes]], version: str) -> int:
+def _length(fields: Fields, version: str) -> int:
     """The body's length; llhttp has refused two lengths, and a length beside a coding (RFC 9112 section 6.3)."""
     if codings := _values(fields, b"transfer-encoding"):
         if version == "1.0":
@@ -165,18 +163,24 @@ def _length(fields: list[tuple[bytes, bytes]], version: str) -> int:
     return int(lengths[0])
 
 
-def _expects_continue(fields: list[tuple[bytes, bytes]]) -> bool:
+def _keep_alive(fields: Fields, version: str) -> bool:
+    """Whether the peer wants the connection to last (RFC 9112 section 9.3)."""
+    options = {option.strip(b" \t") for value in _values(fields, b"connection") for option in value.lower().split(b",")}
+    return b"close" not in options and (version == "1.1" or b"keep-alive" in options)
+
+
+def _expects_continue(fields: Fields) -> bool:
     expectations = [value.lower() for value in _values(fields, b"expect")]
     if expectations and expectations != [b"100-continue"]:
         raise BadRequest(417, "the only expectation that is met is 100-continue")
     return bool(expectations)
 
 
-def _split(target: bytes) -> tuple[bytes | None, bytes, bytes]:
+def _split(method: str, target: bytes) -> tuple[bytes | None, bytes, bytes]:
     """A target's host, path and query. An absolute one says the host, whatever the field says (RFC 9112 section
-    3.2.2)."""
+    3.2.2); `*` is for OPTIONS alone (section 3.2.4)."""
     host = None
-    if not target.startswith(b"/") and target != b"*":
+    if not target.startswith(b"/") and (target != b"*" or method != "OPTIONS"):
         absolute = _ABSOLUTE_FORM.fullmatch(target)
         if absolute is None:
             raise BadRequest(400, "the target is neither a path nor an http(s) URL")

@@ -9,6 +9,8 @@ from http import HTTPStatus
 Fields = Iterable[tuple[bytes, bytes]]
 
 _STATUS_LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus}
+# Fields that are the server's to say. An application's are left out; that it wants to close is heeded.
+_OURS = frozenset({b"connection", b"date", b"server", b"transfer-encoding"})
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 LAST_CHUNK = b"0\r\n\r\n"
 
@@ -27,7 +29,7 @@ class Framing(Enum):
 
 
 class State(Enum):
-    """How far a response is."""
+    """How far a response is. Before `SENDING` no byte of it has been given out, also after a `Misuse`."""
 
     WAITING = auto()
     STARTED = auto()
@@ -51,34 +53,48 @@ class ResponseWriter:
         self.state = State.WAITING
         self._framing = Framing.LENGTH
         self._left = 0
-        self._head: list[bytes] = []
+        self._head = b""
 
     def start(self, status: int, fields: Fields, stamp: bytes) -> None:
         """Take the head. `stamp` are field lines that every response has (`Date`, `Server`)."""
         if self.state is not State.WAITING:
             raise Misuse("a response starts once")
-        lines = [_STATUS_LINES.get(status) or b"HTTP/1.1 %d \r\n" % status, stamp]
+        if not 200 <= status <= 599:
+            raise Misuse("a response has a final status: 200 to 599")
+        lines = []
         length = None
         for name, value in fields:
-            lines.append(b"%b: %b\r\n" % (name, value))
             lowered = name.lower()
+            if lowered in _OURS:
+                if lowered == b"connection" and b"close" in value.lower():
+                    self.keep_alive = False
+                continue
             if lowered == b"content-length":
+                if length is not None or not value.isdigit():
+                    raise Misuse("a response has one Content-Length, and it is a number")
                 length = int(value)
-            elif lowered == b"connection" and value.lower() == b"close":
-                self.keep_alive = False
-            elif lowered == b"transfer-encoding":
-                raise Misuse("the server chooses the transfer coding")
-        self._head = lines
+                if status == 204:
+                    continue  # RFC 9110 section 8.6
+            lines.append(b"%b: %b\r\n" % (name, value))
+        text = b"".join(lines)
+        if text.count(b"\n") != len(lines) or text.count(b"\r") != len(lines) or b"\0" in text:
+            raise Misuse("a header field holds a line break or a NUL")
+        self._head = (_STATUS_LINES.get(status) or b"HTTP/1.1 %d \r\n" % status) + stamp + text
         self._frame(status, length)
         self.state = State.STARTED
 
     def body(self, part: bytes, *, more: bool) -> bytes:
         """The bytes to send for a part of the body; with the first one, the head."""
         if self.state is State.STARTED:
-            return self._first(part, more)
-        if self.state is not State.SENDING:
+            head = self._finish_head(part, more)
+        elif self.state is State.SENDING:
+            head = b""
+        else:
             raise Misuse("a body is sent between the start and its end")
-        return self._encode(part, more)
+        data = self._encode(part, more)
+        self._head = b""
+        self.state = State.SENDING if more else State.DONE
+        return head + data
 
     def abort(self) -> bytes:
         """What ends an unfinished stream properly, where its framing has such a thing."""
@@ -88,50 +104,41 @@ class ResponseWriter:
         return ended
 
     def _frame(self, status: int, length: int | None) -> None:
-        if status < 200 or status in (204, 304):
+        if self._is_head or status in (204, 304):
             self._framing = Framing.NO_BODY
-        elif length is not None:
-            self._left = length
-            self._framing = Framing.NO_BODY if self._is_head else Framing.LENGTH
+        elif length is None:
+            self._framing = Framing.CHUNKED  # unless the first part is the last, or the peer knows no chunks
         else:
-            self._left = -1  # known when the first part is: it may be the last
-            self._framing = Framing.NO_BODY if self._is_head else Framing.CHUNKED
+            self._left = length
 
-    def _first(self, part: bytes, more: bool) -> bytes:
-        head = self._head
-        if self._left < 0:
+    def _finish_head(self, part: bytes, more: bool) -> bytes:
+        """Add what depends on the first part: how the body is framed, and what becomes of the connection."""
+        framing = b""
+        if self._framing is Framing.CHUNKED:
             if not more:
-                head.append(b"content-length: %d\r\n" % len(part))
+                self._framing = Framing.LENGTH
                 self._left = len(part)
-                if self._framing is Framing.CHUNKED:
-                    self._framing = Framing.LENGTH
-            elif self._framing is Framing.CHUNKED and self._version == "1.0":
+                framing = b"content-length: %d\r\n" % len(part)
+            elif self._version == "1.0":
                 self._framing = Framing.CLOSE
                 self.keep_alive = False
-            elif self._framing is Framing.CHUNKED:
-                head.append(b"transfer-encoding: chunked\r\n")
+            else:
+                framing = b"transfer-encoding: chunked\r\n"
+        connection = b""
         if not self.keep_alive:
-            head.append(b"connection: close\r\n")
+            connection = b"connection: close\r\n"
         elif self._version == "1.0":
-            head.append(b"connection: keep-alive\r\n")
-        head.append(b"\r\n")
-        lines = b"".join(head)
-        ends = len(head) - 1 + head[1].count(b"\n")  # the stamp is several lines
-        if lines.count(b"\n") != ends or lines.count(b"\r") != ends:
-            raise Misuse("a header field holds a line break")
-        self.state = State.SENDING
-        self._head = []
-        return lines + self._encode(part, more)
+            connection = b"connection: keep-alive\r\n"
+        return b"%b%b%b\r\n" % (self._head, framing, connection)
 
     def _encode(self, part: bytes, more: bool) -> bytes:
-        if not more:
-            self.state = State.DONE
         match self._framing:
             case Framing.LENGTH:
-                self._left -= len(part)
-                if self._left < 0 or (self._left and not more):
+                left = self._left - len(part)
+                if left < 0 or (left and not more):
                     self.keep_alive = False
                     raise Misuse("the body is not as long as its Content-Length says")
+                self._left = left
                 return part
             case Framing.CHUNKED:
                 chunk = b"%x\r\n%b\r\n" % (len(part), part) if part else b""

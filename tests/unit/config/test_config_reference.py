@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from crux.config import AuthMode, Settings, declarations, describe, load, masked, reference_markdown
-from crux.config.declaration import Declaration, shown
+from crux.config import AuthMode, Settings, declarations, describe, load, reference_markdown
+from crux.config.declaration import Declaration, masked, shown
 from crux.config.reference import Row
 from crux.logs import redact_text
 

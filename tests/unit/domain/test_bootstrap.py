@@ -6,15 +6,17 @@ from hypothesis import strategies as st
 
 from crux.domain.bootstrap import STOCK, Entry, normalise_topic, topic_prefix
 
+# Those that later releases bring are named on the condition that they are listed.
 TOOLS_NAMED = {
-    *("store_fact", "query_facts", "get_bootstrap", "fact_history"),
-    *("query", "query_scan", "query_expand", "cuecrux_session", "save_session", "get_session", "session_checkpoint"),
+    *("store_fact", "query_facts", "get_bootstrap", "fact_history", "delete_fact"),
+    *("query", "query_scan", "query_expand", "save_session", "get_session", "session_checkpoint"),
     *("create_handoff", "accept_handoff", "get_constraints", "check_constraints", "approval_request"),
     *("sync_status", "update_status", "sync_pull", "sync_push"),
 }
-ARGUMENTS_NAMED = {"token_budget", "source_receipt", "horizon_class", "result_ids", "tenant_id", "top_k", "error_code"}
-INTENTS = {"audit_review", "compliance_export", "document_ingest", "session_review", "knowledge_query"}
-OTHER_WORDS = {"list_changed", "reason_code", "token_id", "capability_not_permitted", "token_expired", "token_invalid"}
+ARGUMENTS_NAMED = {"token_budget", "source_receipt", "horizon_class", "result_ids", "tenant_id", "top_k"}
+OTHER_WORDS = {"error_code", "fact_id", "reserved_prefix"}
+# What no release has yet.
+NOT_THERE = re.compile("stdio|CORECRUXD_TOOL_SURFACE|cuecrux_session|list_changed|ext\\.|reason_code")
 
 
 @pytest.mark.parametrize(
@@ -77,7 +79,8 @@ def test_an_entry_is_short_and_names_only_what_exists(entry: Entry) -> None:
     assert 0 < len(entry.key) <= 60
     assert entry.value.isprintable()
     words = set(re.findall(r"(?<![_\w])[a-z]+(?:_[a-z]+)+(?![_\w])", entry.value))
-    assert words <= TOOLS_NAMED | ARGUMENTS_NAMED | INTENTS | OTHER_WORDS
+    assert words <= TOOLS_NAMED | ARGUMENTS_NAMED | OTHER_WORDS
+    assert NOT_THERE.search(entry.value) is None
     assert set(re.findall(r"\b\d{5}\b", entry.value)) <= {"14800", "14801"}
 
 

@@ -1,17 +1,25 @@
 import base64
 import time
 from collections.abc import Mapping
+from typing import Any
 
 import jwt
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from crux.config import AuthMode
+from crux.config import AuthMode, Settings
 from crux.domain.agents import Agent, AgentRegistry
 from crux.domain.privacy import ANONYMOUS, RAW_ADMIN, Viewer
-from crux.errors import Forbidden, InvalidArgument, SettingError, Unauthorized
-from crux.transport.auth import HttpAuthenticator, JwtRules, McpAuthenticator, Principal
+from crux.errors import Forbidden, InvalidArgument, SettingError, StartRefused, Unauthorized
+from crux.transport.auth import (
+    HttpAuthenticator,
+    JwtRules,
+    McpAuthenticator,
+    Principal,
+    auth_mode_of,
+    authenticator_of,
+)
 
 OPERATOR_TOKEN = "o" * 32
 PLANNER_TOKEN = "p" * 32
@@ -215,6 +223,47 @@ def test_where_agents_have_tokens_a_self_declared_caller_never_sees_what_is_thei
 
 
 # --- jwt_hs256
+
+
+@pytest.mark.parametrize(
+    ("chosen", "registry", "mode"),
+    [
+        ({}, NOBODY, AuthMode.DEV_SCOPES),
+        ({"auth_mode": AuthMode.OFF}, NOBODY, AuthMode.OFF),
+        (
+            {"auth_mode": AuthMode.JWT_HS256, "jwt_hs256_secret": KEY, "http_host": "10.0.0.1"},
+            NOBODY,
+            AuthMode.JWT_HS256,
+        ),
+        ({"auth_mode": AuthMode.OFF, "mcp_host": "10.0.0.1"}, AGENTS, AuthMode.OFF),
+        ({"mcp_host": "10.0.0.1", "mcp_enabled": False}, NOBODY, AuthMode.DEV_SCOPES),
+    ],
+)
+def test_the_settings_say_how_callers_are_known(
+    chosen: dict[str, Any], registry: AgentRegistry, mode: AuthMode
+) -> None:
+    settings = Settings(**chosen)
+    assert auth_mode_of(settings, registry) is mode
+    authenticator = authenticator_of(settings, registry)
+    if mode is AuthMode.JWT_HS256:
+        assert authenticator.authenticate([bearer(token({"sub": "anna"}))]).name == "anna"
+    else:
+        scope = next(iter(settings.agent_token_http_scopes))
+        assert authenticator.authenticate([scopes(scope)]).has_any(scope)
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        {"http_host": "10.0.0.1"},
+        {"auth_mode": AuthMode.OFF, "mcp_host": "10.0.0.1"},
+        {"auth_mode": AuthMode.JWT_HS256},
+        {"jwt_hs256_secret": b"short"},
+    ],
+)
+def test_settings_that_would_let_strangers_in_refuse_the_start(chosen: dict[str, Any]) -> None:
+    with pytest.raises(StartRefused):
+        authenticator_of(Settings(**chosen), NOBODY)
 
 
 def test_jwt_mode_does_not_start_without_a_key() -> None:

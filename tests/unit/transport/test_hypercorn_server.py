@@ -6,20 +6,24 @@ import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-import h2.config
-import h2.connection
-import h2.settings
+import pytest
 import structlog.testing
 import trio
 import trio.testing
 from attrs import frozen
+from h2.connection import H2Connection
+from h2.settings import SettingCodes, Settings
 
+from crux.domain.agents import AgentRegistry
+from crux.tools.registry import Services
+from crux.transport import asgi
 from crux.transport.asgi import App, Receive, Scope, Send, respond
+from crux.transport.auth import McpAuthenticator
 from crux.transport.front import Front, Limits, Load
 from crux.transport.gates import GuardPolicy
 from crux.transport.hypercorn_server import HypercornServer
 from crux.transport.listening import bind
-from crux.transport.mcp import render_gate
+from crux.transport.mcp import McpApp, render_gate
 
 # Far more than the buffers of both ends take.
 LARGE = b"x" * 50_000_000
@@ -86,13 +90,24 @@ async def test_a_peer_that_never_reads_is_cut_and_its_slot_is_free_again() -> No
         assert len(got) < len(LARGE)
 
 
-async def test_a_peer_that_never_reads_is_cut_with_all_that_it_asked_for() -> None:
-    """Hypercorn itself would keep the connection's task for the second request, for ever."""
+async def test_a_peer_that_is_cut_leaves_nothing_that_a_drain_would_wait_for() -> None:
     async with served() as it, await it.peer() as stuck:
         await stuck.send_all(GET * 3)
         await it.slot_is_free()
         with trio.fail_after(SLACK_S):
             await it.server.drain(deadline=float("inf"))
+
+
+async def test_a_peer_that_never_sends_its_body_is_told_and_cut_off(deaf_services: Services) -> None:
+    nobody = McpAuthenticator(AgentRegistry())
+    app = McpApp(deaf_services, nobody, GuardPolicy(), 0, lambda *_: None, request_timeout_s=SEND_S)
+    async with served(app) as it, await it.peer() as silent:
+        await silent.send_all(b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n{")
+        with trio.fail_after(SLACK_S):
+            answer = b"".join([part async for part in silent])
+        assert answer.startswith(b"HTTP/1.1 408")
+        assert answer.count(b"connection: close") == 1
+        assert it.load.inflight == 0
 
 
 async def test_a_peer_that_reads_gets_everything_and_may_go_on() -> None:
@@ -107,6 +122,24 @@ async def test_a_peer_that_reads_gets_everything_and_may_go_on() -> None:
             assert it.load.inflight == 0
 
 
+async def test_work_that_does_not_end_is_ended_with_the_drain() -> None:
+    begun, ended = trio.Event(), trio.Event()
+
+    async def endless(scope: Scope, receive: Receive, send: Send) -> None:
+        begun.set()
+        try:
+            await trio.sleep_forever()
+        finally:
+            ended.set()
+
+    async with served(endless) as it, await it.peer() as waiting:
+        await waiting.send_all(GET)
+        with trio.fail_after(SLACK_S):
+            await begun.wait()
+            await it.server.drain(deadline=trio.current_time())
+        assert ended.is_set()
+
+
 async def test_what_a_peer_does_not_read_is_cut_at_the_end_of_the_drain() -> None:
     async with served(send_s=1000) as it, await it.peer() as stuck:
         await stuck.send_all(GET)
@@ -116,36 +149,42 @@ async def test_what_a_peer_does_not_read_is_cut_at_the_end_of_the_drain() -> Non
         await it.slot_is_free()
 
 
-def h2_peer() -> h2.connection.H2Connection:
-    peer = h2.connection.H2Connection(h2.config.H2Configuration(client_side=True))
-    peer.local_settings = h2.settings.Settings(
-        client=True, initial_values={h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: 0}
-    )
-    peer.initiate_connection()
-    return peer
-
-
 HEADERS = [(":method", "GET"), (":scheme", "http"), (":authority", "localhost"), (":path", "/")]
 
 
-async def test_a_peer_that_grants_no_window_holds_no_slot(autojump_clock: trio.testing.MockClock) -> None:
-    async with served() as it, await it.peer() as stuck:
-        peer = h2_peer()
+async def test_a_peer_that_grants_no_window_holds_no_slot(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In HTTP/2 an answer can wait where no send is under way."""
+    monkeypatch.setattr(asgi, "SEND_S", SEND_S)
+    async with served(send_s=1000) as it, await it.peer() as stuck:
+        peer = H2Connection()
+        peer.local_settings = Settings(initial_values={SettingCodes.INITIAL_WINDOW_SIZE: 0})
+        peer.initiate_connection()
         peer.send_headers(1, HEADERS, end_stream=True)
         await stuck.send_all(peer.data_to_send())
         await it.slot_is_free()
 
 
 async def test_a_connection_that_fails_is_logged_and_does_not_end_the_server() -> None:
+    """Hypercorn raises KeyError for a part of a body that comes after the answer."""
+
     async def brief(scope: Scope, receive: Receive, send: Send) -> None:
-        await respond(send, 200, b"ok")
+        await respond(send, 200, b"brief")
 
     async with served(brief) as it:
         with structlog.testing.capture_logs() as logs:
             async with await it.peer() as odd:
-                peer = h2_peer()
-                peer.send_headers(1, HEADERS, end_stream=False)
+                peer = H2Connection()
+                peer.initiate_connection()
+                peer.send_headers(1, HEADERS)
                 await odd.send_all(peer.data_to_send())
+                with trio.fail_after(SLACK_S):
+                    while b"brief" not in await odd.receive_some():
+                        pass
+                    peer.send_data(1, b"late")
+                    await odd.send_all(peer.data_to_send())
+                    while await odd.receive_some():
+                        pass
+        assert [line["event"] for line in logs] == ["a connection failed"]
         async with await it.peer() as reader:
             await reader.send_all(GET)
             assert (await reader.receive_some()).startswith(b"HTTP/1.1 200")

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crux.errors import InvalidArgument, ParseError
-from crux.transport.json_text import MOST_NESTED, is_nested_deeper, read_json, with_lone_surrogates
+from crux.transport.json_text import MOST_NESTED, is_nested_deeper, read_json, refusal_of, with_lone_surrogates
 
 values: st.SearchStrategy[Any] = st.recursive(
     st.none()
@@ -71,6 +71,15 @@ def test_lone_surrogates_are_refused_by_name(body: bytes) -> None:
 
 def test_a_surrogate_pair_is_a_character() -> None:
     assert read_json(b'"\\ud83d\\ude00"') == "\U0001f600"
+
+
+@pytest.mark.parametrize("before", [0, 150, 180, 190, 199, 205])
+def test_a_complaint_shows_no_secret_nor_half_of_one(before: int) -> None:
+    secret = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJib2IifQ.c2lnbmF0dXJl"
+    text = refusal_of("JSON", ValueError(f"{'x' * before} {secret} {'y' * 100}")).message
+    assert text.startswith("not JSON: ")
+    assert len(text) <= 210
+    assert secret[:5] not in text
 
 
 @pytest.mark.parametrize(

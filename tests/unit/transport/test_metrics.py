@@ -12,7 +12,7 @@ Labels = dict[str, str]
 
 def metrics(*mailboxes: Mailbox) -> Metrics:
     loads = {"http": Load(inflight=3, shed=2), "mcp": Load()}
-    return Metrics(mailboxes, loads, lambda: {"database": 4096, "wal": 512})
+    return Metrics(mailboxes, loads, lambda: {"database": 4096, "wal": 512}, {"pair": 5})
 
 
 def reading(of: Metrics, name: str, **labels: str) -> float:
@@ -36,6 +36,7 @@ def reading(of: Metrics, name: str, **labels: str) -> float:
         ("corecrux_http_shed_total", {"listener": "http"}, 2),
         ("corecrux_storage_bytes", {"file": "database"}, 4096),
         ("corecrux_storage_bytes", {"file": "wal"}, 512),
+        ("corecrux_log_redactions_total", {"rule": "pair"}, 5),
     ],
 )
 def test_what_others_count_is_read_when_it_is_asked_for(name: str, labels: Labels, value: float) -> None:
