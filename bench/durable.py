@@ -15,6 +15,8 @@ from bench.servers import Cores, crux, running
 from bench.settings import DURABLE_NAMES, DURABLE_REFERENCE, Settings
 
 APPEND = b"x" * 127 + b"\n"
+TARGET_SHARE = 0.5
+"""`store_fact`, 64 at once, is meant to reach at least this share of R."""
 
 
 async def durable_rows(settings: Settings, cores: Cores, work_dir: Path, tell: Callable[[str], None]) -> list[Row]:

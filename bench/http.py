@@ -14,6 +14,8 @@ from bench.servers import Child, Cores, crux, peer, running
 from bench.settings import HTTP_NAMES, HTTP_REFERENCE, Settings
 
 FILL_CONCURRENCY = 16
+TARGET_SHARE = 0.6
+"""`query_facts` is meant to reach at least this share of R."""
 
 _QUERY = facts.tool_call("query_facts", {"query": facts.NEEDLE, "top_k": facts.TOP_K})
 _IDENTITY = facts.tool_call("get_agent_identity", {})

@@ -3,7 +3,7 @@
 import json
 import platform
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -16,11 +16,12 @@ from rich.console import Console
 from rich.table import Table
 
 import crux
+from bench import durable, http
 from bench.failure import BenchFailed
 from bench.mailbox import TARGET_COST
 from bench.measure import Row, against
 from bench.servers import Cores
-from bench.settings import Settings
+from bench.settings import HTTP_REFERENCE, Settings
 
 CEILING_FLOOR = 8_000
 """Calls per second that the generator must be able to make for its figures to be about the servers."""
@@ -89,7 +90,7 @@ def show(report: Report, stored: Report | None, console: Console) -> None:
 
 
 def remarks(report: Report, stored: Report | None) -> list[str]:
-    """What qualifies the figures: pinning, the generator's limits, the mailbox target, the stored run."""
+    """What qualifies the figures: pinning, the generator's limits, the targets, the stored run."""
     rows = {row.name: row for row in report.rows}
     lines = [f"{report.cores}; {report.settings.rounds} rounds of {report.settings.seconds:g} s, medians"]
     if (ceiling := rows.get("ceiling")) is not None:
@@ -102,6 +103,7 @@ def remarks(report: Report, stored: Report | None) -> list[str]:
             for row in report.rows
             if row.section == "http" and row is not ceiling and row.rate > 0.7 * ceiling.rate
         ]
+    lines += _beside_r(rows)
     if (ask := rows.get("ask")) is not None and ask.ratio is not None:
         verdict = "within" if 1 / ask.ratio <= TARGET_COST else "ABOVE"
         lines.append(f"an ask costs {1 / ask.ratio:.2f} bare round trips, {verdict} the target of {TARGET_COST:g}")
@@ -110,6 +112,25 @@ def remarks(report: Report, stored: Report | None) -> list[str]:
         if stored.machine != report.machine:
             lines.append("that run was made on another machine or Python")
     return lines
+
+
+def _beside_r(rows: Mapping[str, Row]) -> list[str]:
+    """How Crux stands to R, its writes too, whose own reference is the disk; nothing where R was not measured."""
+    if (reference := rows.get(HTTP_REFERENCE)) is None:
+        return []
+    shares = {name: row.rate / reference.rate for name, row in rows.items()}
+    lines = []
+    if (query := shares.get("crux-query")) is not None:
+        lines.append(f"query_facts reaches {query:.2f} R: {_verdict(query, http.TARGET_SHARE)}")
+    if stores := {name.removeprefix("store-"): share for name, share in shares.items() if name.startswith("store-")}:
+        listed = ", ".join(f"{share:.2f} R with {concurrency} at once" for concurrency, share in stores.items())
+        judged = f": {_verdict(stores['64'], durable.TARGET_SHARE)}" if "64" in stores else ""
+        lines.append(f"store_fact reaches {listed}{judged}")
+    return lines
+
+
+def _verdict(share: float, target: float) -> str:
+    return f"the target of {target:g} is {'met' if share >= target else 'MISSED'}"
 
 
 def _table(section: str, rows: Sequence[Row], stored: Sequence[Row]) -> Table:

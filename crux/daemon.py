@@ -7,7 +7,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,7 +23,7 @@ from crux.actors.mailbox import Mailbox
 from crux.actors.recall import Recall
 from crux.actors.supervisor import RestartPolicy, Supervised, start_all
 from crux.actors.topology import ASKS
-from crux.config import Loaded, Settings
+from crux.config import AuthMode, Loaded, ServerKind, Settings
 from crux.domain.agents import AgentRegistry
 from crux.domain.bootstrap import STOCK
 from crux.domain.commands import Seed
@@ -168,7 +168,7 @@ async def serve(
                 guard,
                 settings.max_body_bytes,
                 metrics.observe_tool,
-                request_timeout_s=settings.request_timeout_s,
+                body_timeout_s=None if settings.mcp_server is ServerKind.WIRE else settings.request_timeout_s,
             )
             front = Front(app, guard, limits, loads["mcp"], render_gate)
             servers.append(server_of(settings.mcp_server, front, mcp, settings, wire["mcp"]))
@@ -183,13 +183,21 @@ async def serve(
                     mcp=f"http://{address(mcp)}/mcp" if mcp else None,
                     data_dir=settings.data_dir,
                     version=__version__,
-                    warnings=tuple(warnings),
+                    warnings=(*warnings, *_doubts(settings)),
                 )
             )
             await stop.wait()
             await _drain(servers, settings.shutdown_drain_s)
             nursery.cancel_scope.cancel()
     log.info("stopped")
+
+
+def _doubts(settings: Settings) -> Iterator[str]:
+    """What the operator may not have meant."""
+    if settings.agent_token is not None and settings.agent_tokens is not None:
+        yield "CRUX_AGENT_TOKEN is not used, because CRUX_AGENT_TOKENS is set: add the operator's token there"
+    if settings.auth_mode is AuthMode.OFF and (settings.agent_token or settings.agent_tokens):
+        yield "CORECRUXD_AUTH_MODE=off shows the private facts of every agent to whoever reaches the HTTP API"
 
 
 def _actors(services: Services, engine: Engine) -> list[Supervised]:

@@ -68,6 +68,9 @@ async def stack(tmp_path: Path) -> AsyncIterator[Stack]:
 
 
 @pytest.fixture
-def deaf_services() -> Services:
+async def deaf_services(nursery: trio.Nursery) -> Services:
     """Services whose actors never come to a message."""
-    return services_on(Mailbox("facts"), Mailbox("recall"), HandClock())
+    facts, recall = Mailbox("facts"), Mailbox("recall")
+    nursery.start_soon(facts.keep_time)
+    nursery.start_soon(recall.keep_time)
+    return services_on(facts, recall, HandClock())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx
 import trio
@@ -69,11 +70,11 @@ async def serving(data_dir: Path, *, policy: RestartPolicy | None = None, **sett
 
 
 async def tool(
-    client: httpx.AsyncClient, url: str, name: str, headers: dict[str, str] | None = None, **arguments: object
-) -> dict[str, object]:
+    client: httpx.AsyncClient, url: str, name: str, headers: dict[str, str] | None = None, /, **arguments: object
+) -> dict[str, Any]:
     """Call a tool; the whole JSON-RPC response."""
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": name, "arguments": arguments}}
     response = await client.post(url, json=body, headers=headers)
     assert response.status_code == 200, response.text
-    found: dict[str, object] = response.json()
+    found: dict[str, Any] = response.json()
     return found

@@ -19,6 +19,8 @@ from crux.errors import NoAnswer, Overloaded
 R = TypeVar("R")
 
 ASK_DEADLINE_S = 30.0
+# How often deadlines are looked at: an ask that is late is told so up to this much later.
+LOOK_S = 0.25
 # How long an actor may go from message to message without letting anybody else run.
 TURN_S = 0.005
 
@@ -26,13 +28,22 @@ TURN_S = 0.005
 class Envelope:
     """A message under way, and the task that waits for its answer (None once there is nobody to tell)."""
 
-    __slots__ = ("_asker", "message", "sent_at", "started")
+    __slots__ = ("_asker", "_open", "deadline", "message", "sent_at", "started")
 
-    def __init__(self, message: Message[Any], asker: trio.lowlevel.Task | None, sent_at: float) -> None:
+    def __init__(self, message: Message[Any], sent_at: float) -> None:
         self.message = message
         self.sent_at = sent_at
+        self.deadline = float("inf")
         self.started = False
+        self._asker: trio.lowlevel.Task | None = None
+        self._open: set[Envelope] | None = None
+
+    def await_by(self, asker: trio.lowlevel.Task, deadline: float, unanswered: set[Envelope]) -> None:
+        """Note who waits, until when, and the set that holds the envelope for as long."""
         self._asker = asker
+        self.deadline = deadline
+        self._open = unanswered
+        unanswered.add(self)
 
     @property
     def awaited(self) -> bool:
@@ -44,14 +55,17 @@ class Envelope:
     def fail(self, error: Exception) -> None:
         self._settle(outcome.Error(error))
 
-    def _settle(self, result: outcome.Outcome[object]) -> None:
+    def forsake(self) -> trio.lowlevel.Task | None:
+        """Nobody waits any more: the answer, if one still comes, goes nowhere. Who waited until now."""
         asker, self._asker = self._asker, None
+        if self._open is not None:
+            self._open.discard(self)
+        return asker
+
+    def _settle(self, result: outcome.Outcome[object]) -> None:
+        asker = self.forsake()
         if asker is not None:
             trio.lowlevel.reschedule(asker, result)
-
-    def forsake(self) -> None:
-        """The asker is cancelled or out of time: its answer, if one still comes, goes nowhere."""
-        self._asker = None
 
 
 class Mailbox:
@@ -69,6 +83,7 @@ class Mailbox:
         self._queue: deque[Envelope] = deque()
         self._in_hand: list[Envelope] = []
         self._deferred: set[Envelope] = set()
+        self._unanswered: set[Envelope] = set()
         self._room = trio.lowlevel.ParkingLot()
         self._receiver: trio.lowlevel.Task | None = None
         self._turn_began = 0.0
@@ -83,34 +98,47 @@ class Mailbox:
         """
         now = trio.current_time()
         deadline_s = self.deadline_s if deadline_s is None else deadline_s
-        envelope = Envelope(message, trio.lowlevel.current_task(), now)
+        if len(self._queue) >= self.capacity:
+            await self._wait_for_room(now + deadline_s)
+        envelope = Envelope(message, now)
+        envelope.await_by(trio.lowlevel.current_task(), now + deadline_s, self._unanswered)
+        self._put(envelope)
 
-        def abandon(_: object) -> trio.lowlevel.Abort:
+        def withdraw(_: object) -> trio.lowlevel.Abort:
             envelope.forsake()
             if not envelope.started:
-                self._withdraw(envelope)
-                self.figures.abandoned += trio.current_time() < now + deadline_s
+                self._take_back(envelope)
+                self.figures.abandoned += 1
             return trio.lowlevel.Abort.SUCCEEDED
 
-        with trio.CancelScope(deadline=now + deadline_s):
-            while len(self._queue) >= self.capacity:
-                await self._room.park()
-            self._put(envelope)
-            answer: R = await trio.lowlevel.wait_task_rescheduled(abandon)
-            return answer
-        if envelope.started:
-            raise NoAnswer(
-                f"{self.name} did not finish within {deadline_s:g} s; a write may still be kept: read before you retry"
-            )
-        self.figures.overloaded += 1
-        raise Overloaded(f"{self.name} is overloaded: no turn within {deadline_s:g} s; nothing was done, try again")
+        answer: R = await trio.lowlevel.wait_task_rescheduled(withdraw)
+        return answer
+
+    async def keep_time(self) -> None:
+        """Answer asks whose deadline has passed, until cancelled. One look at all of them costs less than a timer
+        each."""
+        while True:
+            await trio.sleep(LOOK_S)
+            now = trio.current_time()
+            for envelope in [late for late in self._unanswered if late.deadline <= now]:
+                waited_s = round(now - envelope.sent_at, 1)
+                if envelope.started:
+                    envelope.fail(
+                        NoAnswer(
+                            f"{self.name} did not finish within {waited_s:g} s; "
+                            "a write may still be kept: read before you retry"
+                        )
+                    )
+                else:
+                    self._take_back(envelope)
+                    envelope.fail(self._overloaded(waited_s))
 
     def tell(self, message: Message[Any]) -> bool:
         """Send `message` without waiting; False (and counted) when there is no room. For accounting only."""
         if len(self._queue) >= self.capacity:
             self.figures.dropped += 1
             return False
-        self._put(Envelope(message, None, trio.current_time()))
+        self._put(Envelope(message, trio.current_time()))
         return True
 
     async def receive(self) -> Envelope:
@@ -191,6 +219,18 @@ class Mailbox:
 
         await trio.lowlevel.wait_task_rescheduled(withdraw)
 
-    def _withdraw(self, envelope: Envelope) -> None:
+    def _take_back(self, envelope: Envelope) -> None:
         self._queue.remove(envelope)
         self._room.unpark()
+
+    async def _wait_for_room(self, deadline: float) -> None:
+        began = trio.current_time()
+        with trio.CancelScope(deadline=deadline):
+            while len(self._queue) >= self.capacity:
+                await self._room.park()
+            return
+        raise self._overloaded(trio.current_time() - began)
+
+    def _overloaded(self, waited_s: float) -> Overloaded:
+        self.figures.overloaded += 1
+        return Overloaded(f"{self.name} is overloaded: no turn within {waited_s:g} s; nothing was done, try again")

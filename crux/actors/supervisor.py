@@ -101,4 +101,5 @@ async def _back_off(mailbox: Mailbox, policy: RestartPolicy, failures: deque[flo
 async def start_all(nursery: trio.Nursery, actors: Sequence[Supervised], policy: RestartPolicy | None = None) -> None:
     """Start `actors` in order, each once the one before it is ready."""
     for actor in actors:
+        nursery.start_soon(actor.mailbox.keep_time)
         await nursery.start(supervise, actor, policy or RestartPolicy())

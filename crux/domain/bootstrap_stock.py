@@ -28,11 +28,12 @@ STOCK: tuple[Entry, ...] = (
         "First calls",
         """
         Crux keeps what agents learn, across sessions and between agents. Connect over MCP (Streamable HTTP,
-        protocol 2024-11-05) to http://127.0.0.1:14801/mcp. Then: (1) get_bootstrap {"topic": "pattern"} for the working habits. (2)
-        query_facts {"query": "<words of your task>", "token_budget": 800} for what is already known. (3)
-        store_fact with entity, key and value for each thing worth knowing tomorrow. This advice is the same
-        for every daemon: where it names a tool that tools/list does not show, yours may lack it. Topics of
-        get_bootstrap: doc, pattern, resolution (what an error means), tool-output (what each tool returns).
+        protocol 2024-11-05) to http://127.0.0.1:14801/mcp. Then: (1) get_bootstrap {"topic": "pattern"} for
+        the working habits. (2) query_facts {"query": "<words of your task>", "token_budget": 800} for what is
+        already known. (3) store_fact with entity, key and value for each thing worth knowing tomorrow. This
+        advice is the same for every daemon: where it names a tool that tools/list does not show, yours may
+        lack it. Topics of get_bootstrap: doc, pattern, resolution (what an error means), tool-output (what
+        each tool returns).
         """,
     ),
     _entry(
@@ -41,13 +42,13 @@ STOCK: tuple[Entry, ...] = (
         """
         Agents use MCP at http://127.0.0.1:14801/mcp: POST carries one JSON-RPC request and brings its answer;
         GET says which protocol and version this is. There is no event stream: a GET that asks for one is
-        answered 405, and clients go on without. Scripts and people use
-        HTTP at http://127.0.0.1:14800, for example /healthz, /v1/version and /v1/facts. There is no /mcp on
-        14800. MCP reports a failed call in the JSON body under status 200; HTTP uses the status. Both ports
-        are the defaults and listen on this machine only; the operator may have moved them
-        (CORECRUXD_MCP_HOST, CORECRUXD_MCP_PORT, CORECRUXD_HTTP_HOST, CORECRUXD_HTTP_PORT). To let an agent
-        in, an operator shares the MCP address and a token, never the data directory. A backup is a copy of
-        that directory made while the daemon is stopped; make one before an upgrade.
+        answered 405, and clients go on without. Scripts and people use HTTP at http://127.0.0.1:14800, for
+        example /healthz, /v1/version and /v1/facts. There is no /mcp on 14800. MCP reports a failed call in
+        the JSON body under status 200; HTTP uses the status. Both ports are the defaults and listen on this
+        machine only; the operator may have moved them (CORECRUXD_MCP_HOST, CORECRUXD_MCP_PORT,
+        CORECRUXD_HTTP_HOST, CORECRUXD_HTTP_PORT). To let an agent in, an operator shares the MCP address and
+        a token, never the data directory. A backup is a copy of that directory made while the daemon is
+        stopped; make one before an upgrade.
         """,
     ),
     _entry(
@@ -80,11 +81,11 @@ STOCK: tuple[Entry, ...] = (
         "What tools/list shows",
         """
         tools/list is complete: it shows every tool of this daemon in one answer, without paging, and the same
-        list to every caller. What is not in it does not exist here, and calling it gives -32601. Advice that
-        names such a tool, in this text or in your memory, was written for a daemon that has it: take the way
-        without it. The list changes only with the version of the daemon, so after a restart that you notice,
-        ask for it once more. Each entry has a schema of the arguments with an example; what a tool returns is
-        described by get_bootstrap {"topic": "tool-output"}.
+        list to every caller. What is not in it does not exist here, and a call of it is refused as an unknown
+        tool. Advice that names such a tool, in this text or in your memory, was written for a daemon that has
+        it: take the way without it. The list changes only with the version of the daemon, so after a restart
+        that you notice, ask for it once more. Each entry has a schema of the arguments with an example; what
+        a tool returns is described by get_bootstrap {"topic": "tool-output"}.
         """,
     ),
     _entry(
@@ -170,12 +171,12 @@ STOCK: tuple[Entry, ...] = (
         "resolution:method-not-found",
         "-32601: no such method or tool",
         """
-        The HTTP status is 200 and the error is in the body, so look for `error` before you read `result`.
-        It has a code and a message, no data. `method not found`: this daemon has initialize,
+        The HTTP status is 200 and the error is in the body, so look for `error` before you read `result`. It
+        has a code and a message, no data. `method not found`: this daemon has initialize,
         notifications/initialized, tools/list and tools/call. There are no resources, prompts, completion,
-        logging, roots or ping; do not retry, carry on without them. `unknown tool`: compare the name,
-        letter by letter, with tools/list, which shows all that there are. A tool that this text or your
-        memory names may be missing from this release: take the way without it, and do not retry.
+        logging, roots or ping; do not retry, carry on without them. `unknown tool`: compare the name, letter
+        by letter, with tools/list, which shows all that there are. A tool that this text or your memory names
+        may be missing from this release: take the way without it, and do not retry.
         """,
     ),
     _entry(
@@ -184,10 +185,10 @@ STOCK: tuple[Entry, ...] = (
         """
         The daemon understood the call and will not do it; the same call fails again, whoever makes it and
         with any token. In this release delete_fact answers so, for a fact that the daemon keeps for itself,
-        such as a session state. Read error.data: error_code is RESERVED_ENTITY_PREFIX, fact_id and entity
-        name the fact, reserved_prefix says which of the daemon's own __name__:: prefixes it stands under.
-        Leave the fact alone, go on without that step, and say that you did. Your own facts, and those under
-        __bootstrap__::, can be deleted.
+        such as a saved session state. Read error.data: error_code is RESERVED_ENTITY_PREFIX, fact_id and
+        entity name the fact, reserved_prefix says which of the daemon's own __name__:: prefixes it stands
+        under. Leave the fact alone, go on without that step, and say that you did. What you stored yourself
+        can be deleted, by its id.
         """,
     ),
     _entry(
@@ -195,11 +196,11 @@ STOCK: tuple[Entry, ...] = (
         "-32602: an argument is wrong or missing",
         """
         The message names the argument and what was expected; correct that one and call again. Frequent
-        causes: a required argument left out (store_fact needs entity, key and value, all text); a number
-        sent as text; a word that is not among those allowed; confidence outside 0 to 1; private: true
-        without an agent token; an entity with a reserved prefix; a fact id in supersedes that you cannot
-        see. null counts as left out, arguments that a tool does not know are ignored, and a limit that is
-        too high is lowered. tools/list has the schema of every tool, with an example.
+        causes: a required argument left out (store_fact needs entity, key and value, all text); a number sent
+        as text; a word that is not among those allowed; confidence outside 0 to 1; private: true without an
+        agent token; an entity with a reserved prefix; a fact id in supersedes that you cannot see. null
+        counts as left out, arguments that a tool does not know are ignored, and a limit that is too high is
+        lowered. tools/list has the schema of every tool, with an example.
         """,
     ),
     _entry(
@@ -207,10 +208,10 @@ STOCK: tuple[Entry, ...] = (
         "401, 403 and 421: the daemon does not let you in",
         """
         401: this daemon has agent tokens and your request carried none, or a wrong one. Send one header
-        `Authorization: Bearer <token>`, with that capital B and one space. A token is 32 to 256 characters
-        of letters, digits and . _ ~ - without quotes or line ends. Tokens are read when the daemon starts: after a change
-        the operator has to restart it. 403 about the origin: you call from a web page; the operator adds
-        its origin to CRUX_ALLOWED_ORIGINS. 421: you used a host name that the daemon does not answer to;
+        `Authorization: Bearer <token>`, with that capital B and one space. A token is 32 to 256 characters of
+        letters, digits and . _ ~ - without quotes or line ends. Tokens are read when the daemon starts: after
+        a change the operator has to restart it. 403 about the origin: you call from a web page; the operator
+        adds its origin to CRUX_ALLOWED_ORIGINS. 421: you used a host name that the daemon does not answer to;
         call 127.0.0.1, or the operator adds the name to CRUX_ALLOWED_HOSTS.
         """,
     ),

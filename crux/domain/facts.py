@@ -79,7 +79,7 @@ def draft_fact(
 ) -> Draft:
     """The fact that an agent or a person asks to store, after every rule that needs no look into the store.
 
-    Raises `InvalidArgument` for a daemon-owned entity and for a private fact of nobody.
+    Raises `InvalidArgument` for a daemon-owned entity, a blank name, and a private fact of nobody.
     """
     if (prefix := reserved_prefix(entity)) is not None:
         raise InvalidArgument(
@@ -91,6 +91,9 @@ def draft_fact(
                 "reserved_prefix": prefix,
             },
         )
+    for name, text in (("entity", entity), ("key", key)):
+        if not text.strip():
+            raise InvalidArgument(f"'{name}' must not be blank", data={"param": name})
     if private and viewer.owner is None:
         raise InvalidArgument(
             "private facts need an owner: connect with an agent token, or leave 'private' out",
@@ -175,7 +178,7 @@ def check_deletable(fact: Fact, shown: str) -> None:
     """Raise `Denied` where the fact belongs to the daemon."""
     if (prefix := reserved_prefix(split_entity(shown)[1])) is not None:
         raise Denied(
-            f"fact {fact.fact_id} belongs to the daemon ('{prefix}') and is not deleted by this tool",
+            f"fact {fact.fact_id} belongs to the daemon ('{prefix}') and is not deleted this way",
             data={
                 "error_code": "RESERVED_ENTITY_PREFIX",
                 "fact_id": fact.fact_id,

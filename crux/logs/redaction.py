@@ -22,11 +22,12 @@ _PEM = r"""-----BEGIN\ [A-Z0-9\ ]{0,40}PRIVATE\ KEY(?:\ BLOCK)?-----
     .*?(?:-----END\ [A-Z0-9\ ]{0,40}PRIVATE\ KEY(?:\ BLOCK)?-----|\Z)"""
 
 # name=value, name: value, "name": "value", also with escaped quotes; the value is a quoted text or a run of characters.
-_PAIR = rf"""(?i:(?P<kept>{_SECRET_NAME}\\?["']?\s{{0,8}}+(?>=>|[:=]=?)\s{{0,8}}+(?:b(?=["']))?+(?P<quote>\\?["'])?+)
+_PAIR = rf"""(?i:(?P<kept>{_SECRET_NAME}\\?["']?\s{{0,8}}+(?>=>|[:=]=?)\s{{0,8}}+
+    (?:b(?=["'])|(?!b["']))(?P<quote>\\?["'])?+)
     (?!(?:(?:bearer|basic)\s+)?\[redacted:)
     (?!(?:none|null|true|false|unset)(?![^\s,;)\]}}"'\\]))
-    (?(quote)(?:(?!(?P=quote))(?:\\.|.))++
-    |(?:(?:bearer|basic)\s+)?(?:[^\s,;)\]}}"'\\]|\\(?!["'])|,(?=\w))++))"""
+    (?(quote)(?:(?!(?P=quote))(?:\\.|.))+
+    |(?:(?:bearer|basic)\s+)?(?:[^\s,;)\]}}"'\\]|\\(?!["'])|,(?=\w))+))"""
 
 _BEARER = r"""(?P<kept>\b(?i:bearer|basic)\s+)(?:[\w.~+/-]{32,}+|(?=[a-zA-Z_.~+/-]*+[0-9])[\w.~+/-]{16,}+)=*+"""
 _JWT = r"(?<![\w-])eyJ[\w-]{8,}+\.[\w-]{4,}+\.[\w-]*+"

@@ -125,7 +125,7 @@ def _migrations() -> Iterator[tuple[int, str]]:
 def _unusable(path: Path, reason: str) -> StartRefused:
     return StartRefused(
         f"{path} is damaged or no database ({reason}); nothing was changed. "
-        f"Restore the last copy of the data directory, or try to save what can be read with: sqlite3 {path} .recover"
+        "Restore the last copy of the data directory; docs/operations.md says how, and how to save what can be read"
     )
 
 

@@ -3,7 +3,7 @@
 import sqlite3
 
 from crux.domain.facts import Fact
-from crux.domain.privacy import split_entity
+from crux.domain.privacy import reserved_prefix, split_entity
 from crux.storage.rows import COLUMNS, fact_of, owner_and_shown, row_of, search_text
 
 _COUNT = COLUMNS.count(",") + 1
@@ -45,10 +45,10 @@ class Transaction:
         return fact_by_id(self._connection, fact_id)
 
     def insert(self, fact: Fact) -> None:
-        """Add a live fact, findable from the commit on."""
+        """Add a live fact, findable by its words from the commit on, but for the daemon's own records."""
         owner, shown = owner_and_shown(fact)
         seq = self._run(_INSERT, (owner, shown, *row_of(fact))).lastrowid
-        if owner != "":
+        if owner != "" or reserved_prefix(fact.entity) is None:
             text = search_text(shown, fact.key, fact.value)
             self._run("INSERT INTO facts_text (rowid, text) VALUES (?, ?)", (seq, text))
 

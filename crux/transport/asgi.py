@@ -23,9 +23,6 @@ Pairs = Iterable[tuple[bytes, bytes]]
 # connection, and the peer, still sending, would never see the answer.
 DISCARD_FACTOR = 4
 DISCARD_S = 5.0
-# How long a peer may take to read what it is sent. Some 16 MiB, a large answer, take ten seconds on a poor network; a
-# peer that needs thirty reads nothing, or holds for one slow answer a slot that many quick ones wait for.
-SEND_S = 30.0
 
 JSON = (b"content-type", b"application/json")
 
@@ -84,16 +81,15 @@ def too_large(limit: int) -> PayloadTooLarge:
 
 
 async def respond(send: Send, status: int, body: bytes = b"", headers: Pairs = ()) -> None:
-    """Send a whole response; its length is added. What the peer has not taken after `SEND_S` seconds is given up."""
-    with trio.move_on_after(SEND_S):
-        await send(
-            {
-                "type": "http.response.start",
-                "status": status,
-                "headers": [*headers, (b"content-length", b"%d" % len(body))],
-            }
-        )
-        await send({"type": "http.response.body", "body": body})
+    """Send a whole response; its length is added."""
+    await send(
+        {
+            "type": "http.response.start",
+            "status": status,
+            "headers": [*headers, (b"content-length", b"%d" % len(body))],
+        }
+    )
+    await send({"type": "http.response.body", "body": body})
 
 
 def header(scope: Scope, name: bytes) -> bytes | None:

@@ -1,5 +1,6 @@
 """Who is calling, and what that lets the call see and do (HTTP API contract section 2, protocol 3.1, Decision 6)."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -23,6 +24,7 @@ _IMPERSONATION = frozenset({"passport:impersonate", ADMIN_WRITE})
 _PASSPORT_CLAIMS = ("passport_id", "passportId", "passport", "passport_fpr", "passportFpr", "pid", "sub", "subject")
 _SUBJECT_CLAIMS = ("sub", "subject")
 
+_SCOPE = re.compile(r"[a-z]+(?::[a-z]+)+")
 _HTTP_SCHEMES = (b"Bearer ", b"bearer ")
 _LEEWAY_S = 30
 
@@ -156,7 +158,10 @@ class HttpAuthenticator:
             return self._as_agent(agent, passport)
         if self._jwt_rules is not None:
             return _from_jwt(self._jwt_rules, token, passport)
-        return self._self_declared(_declared_scopes(headers, token), passport)
+        scopes = _declared_scopes(headers, token)
+        if self._registry and scopes is not None and not all(map(_SCOPE.fullmatch, scopes)):
+            raise _unauthenticated("the bearer token belongs to no agent of this daemon, and is no list of scopes")
+        return self._self_declared(scopes, passport)
 
     def _as_agent(self, agent: Agent, passport: str | None) -> Principal:
         if agent.operator:
@@ -174,9 +179,11 @@ class HttpAuthenticator:
                 "say what you may do: send X-Corecrux-Scopes (for example 'query:read facts:write'), "
                 "or an agent's token as 'Authorization: Bearer <token>'"
             )
-        if passport in self._registry.names:
+        if self._registry and passport is not None:
+            # Whatever the name: what an agent kept to itself stays its own when its token is withdrawn.
             raise Forbidden(
-                f"'{passport}' is an agent with a token: to act as it, send that as 'Authorization: Bearer <token>'",
+                "where agents have tokens, a passport needs one: send it as 'Authorization: Bearer <token>', "
+                "or leave X-Corecrux-Passport-Id out",
                 data={"code": "PASSPORT_HEADER_UNBOUND"},
             )
         return Principal(None, passport, scopes, confined=bool(self._registry))

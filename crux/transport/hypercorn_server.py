@@ -12,6 +12,7 @@ import struct
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 
 import trio
 from attrs import define, field
@@ -21,13 +22,16 @@ from hypercorn.trio.tcp_server import TCPServer
 from hypercorn.trio.worker_context import WorkerContext
 
 from crux.logs import get_logger
-from crux.transport.asgi import SEND_S, App
+from crux.transport.asgi import App, Message, Receive, Scope, Send
 
 log = get_logger("crux.hypercorn")
 
 KEEP_ALIVE_S = 75
 READ_TIMEOUT_S = 120
 CUT_GRACE_S = 0.5
+# How long a peer may take to read what it is sent. Some 16 MiB, a large answer, take ten seconds on a poor network; a
+# peer that needs thirty reads nothing, or holds for one slow answer a slot that many quick ones wait for.
+SEND_S = 30.0
 
 # With it a close is a reset: the kernel does not keep, and try to deliver, what the peer would not read.
 _NO_LINGER = struct.pack("ii", 1, 0)
@@ -35,7 +39,7 @@ _NO_LINGER = struct.pack("ii", 1, 0)
 
 @define(eq=False)
 class Peer:
-    """One connection: the part of a stream that Hypercorn works with, whose sends have a deadline.
+    """One connection: the part of a stream that Hypercorn works with, whose sends have a deadline of `send_s` seconds.
 
     Whatever serves the connection runs within `scope`, so that a cut ends all of it.
     """
@@ -49,8 +53,16 @@ class Peer:
         """What Hypercorn asks for the addresses of both ends."""
         return self.stream.socket
 
+    async def answer(self, send: Send, message: Message) -> None:
+        """Hand Hypercorn a part of an answer; cuts a peer that keeps it waiting, as HTTP/2 lets it without a send."""
+        with trio.move_on_after(self.send_s):
+            await send(message)
+            return
+        self.cut()
+        await trio.lowlevel.checkpoint_if_cancelled()
+
     async def send_all(self, data: bytes) -> None:
-        """Send `data`; cuts a peer that does not take all of it within `send_s` and raises `BrokenResourceError`."""
+        """Send `data`; cuts a peer that does not take all of it, and raises `BrokenResourceError`."""
         with trio.move_on_after(self.send_s):
             await self.stream.send_all(data)
             return
@@ -94,14 +106,18 @@ class HypercornServer:
         config.keep_alive_max_requests = sys.maxsize
         config.include_server_header = False
         config.errorlog = logging.getLogger("hypercorn.error")
-        app = ASGIWrapper(self.app)  # type: ignore[arg-type]  # our events are plain mappings
 
         async def connection(stream: trio.SocketStream) -> None:
             peer = Peer(stream, self.send_s)
+
+            async def app(scope: Scope, receive: Receive, send: Send) -> None:
+                await self.app(scope, receive, partial(peer.answer, send))
+
             self._peers.add(peer)
             try:
                 with peer.scope:
-                    await TCPServer(app, config, self._context, {}, peer)  # type: ignore[arg-type]
+                    wrapped = ASGIWrapper(app)  # type: ignore[arg-type]  # our events are plain mappings
+                    await TCPServer(wrapped, config, self._context, {}, peer)  # type: ignore[arg-type]
             except* Exception:  # a connection that fails must not end the daemon
                 log.exception("a connection failed")
             finally:

@@ -13,7 +13,7 @@ from crux.domain.privacy import ANONYMOUS, Viewer
 from crux.errors import METHOD_NOT_FOUND, CruxError, ParseError, PayloadTooLarge, Unauthorized
 from crux.logs import get_logger
 from crux.tools.pipeline import Observe, call_tool
-from crux.tools.registry import Call, Services
+from crux.tools.registry import Call, Catalogue, Services
 from crux.transport.asgi import (
     JSON,
     Pairs,
@@ -43,11 +43,12 @@ PROTOCOL_VERSION = "2024-11-05"
 SERVER = {"name": "crux", "version": __version__}
 ALLOW = (b"allow", b"GET, HEAD, POST, OPTIONS")
 
-HINT = (
-    "Read get_bootstrap('patterns') before anything else; look at the sync posture before remote work "
-    "and at the update posture before maintenance."
-)
-# The first calls worth making, in order; those whose tool is not served are left out.
+HINTS = {
+    "get_bootstrap": "Read get_bootstrap('patterns') before anything else.",
+    "sync_status": "Look at the sync posture before remote work.",
+    "update_status": "Look at the update posture before maintenance.",
+}
+# The first calls worth making, in order.
 QUICKSTART = {
     "get_bootstrap": "get_bootstrap('patterns') - how to work well with this daemon",
     "sync_status": "sync_status() - whether remote work is possible",
@@ -68,7 +69,7 @@ class McpApp:
     """An ASGI application for the MCP port.
 
     Holds nothing of a caller's between two requests. What never changes is made once, here. A body has at most
-    `max_body` bytes (0: any number) and `request_timeout_s` seconds to come.
+    `max_body` bytes (0: any number) and `body_timeout_s` seconds to come (None: the server sees to that).
     """
 
     def __init__(
@@ -79,13 +80,13 @@ class McpApp:
         max_body: int,
         observe: Observe,
         *,
-        request_timeout_s: float = 30.0,
+        body_timeout_s: float | None = None,
     ) -> None:
         self._auth = auth
         self._policy = policy
         self._max_body = max_body
         self._observe = observe
-        self._request_timeout_s = request_timeout_s
+        self._body_timeout_s = body_timeout_s
         encode = msgspec.json.encode
         self._discovery = encode({"protocolVersion": PROTOCOL_VERSION, "serverInfo": SERVER})
         handshake = {
@@ -93,8 +94,8 @@ class McpApp:
             "capabilities": {"tools": {"listChanged": True}},
             "serverInfo": SERVER,
             "_welcome": {
-                "hint": HINT,
-                "quickstart": [text for tool, text in QUICKSTART.items() if tool in services.catalogue.by_name],
+                "hint": " ".join(_served(HINTS, services.catalogue)),
+                "quickstart": _served(QUICKSTART, services.catalogue),
                 "docs": DOCS,
             },
         }
@@ -161,13 +162,13 @@ class McpApp:
         await respond(send, 200, body, [JSON, *_echo(session), *cors])
 
     async def _read_body(self, receive: Receive) -> bytes:
-        try:
-            with trio.fail_after(self._request_timeout_s):
-                return await read_body(receive, self._max_body)
-        except trio.TooSlowError:
-            raise RequestTimeout(
-                f"the body was not whole within {self._request_timeout_s:g} s: nothing was done, send it again"
-            ) from None
+        if self._body_timeout_s is None:
+            return await read_body(receive, self._max_body)
+        with trio.move_on_after(self._body_timeout_s):
+            return await read_body(receive, self._max_body)
+        raise RequestTimeout(
+            f"the body was not whole within {self._body_timeout_s:g} s: nothing was done, send it again"
+        )
 
     async def _dispatch(self, request: Request, call: Call) -> bytes:
         """The response to a request with an id. Failures are in it, under HTTP 200 (seed 11.4)."""
@@ -187,8 +188,8 @@ class McpApp:
             # Clients take this as "no stream here" and go on without one.
             await respond(send, 405, headers=[(b"allow", b"POST"), *cors_headers(scope["headers"], self._policy)])
             return
-        body = b"" if scope["method"] == "HEAD" else self._discovery
-        await respond(send, 200, body, [JSON, *cors_headers(scope["headers"], self._policy)])
+        # Of a HEAD the server keeps the head alone.
+        await respond(send, 200, self._discovery, [JSON, *cors_headers(scope["headers"], self._policy)])
 
     async def _options(self, scope: Scope, receive: Receive, send: Send) -> None:
         await respond(send, 204, headers=[ALLOW, *cors_headers(scope["headers"], self._policy, preflight=True)])
@@ -201,6 +202,11 @@ async def _lifespan(receive: Receive, send: Send) -> None:
         await send({"type": f"{event['type']}.complete"})
         if event["type"] == "lifespan.shutdown":
             return
+
+
+def _served(texts: Mapping[str, str], catalogue: Catalogue) -> list[str]:
+    """Those texts whose tool is in the catalogue."""
+    return [text for tool, text in texts.items() if tool in catalogue.by_name]
 
 
 def _echo(session: str | None) -> Pairs:

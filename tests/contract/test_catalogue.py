@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -38,7 +39,7 @@ def test_a_tool_is_what_the_catalogue_says(tool: Tool) -> None:
 @each_tool
 def test_a_tool_s_schema_is_the_catalogue_s(tool: Tool) -> None:
     contract = CONTRACT[tool.name]
-    schema = tool.listing()["inputSchema"]
+    schema: Any = tool.listing()["inputSchema"]
     assert schema["type"] == "object"
     assert list(schema["properties"]) == [parameter["name"] for parameter in contract["params"]]
     assert schema.get("required", []) == [p["name"] for p in contract["params"] if p["required"]]
@@ -73,7 +74,7 @@ def test_a_tool_returns_the_documented_fields(tool: Tool) -> None:
 
 @each_tool
 def test_a_tool_carries_its_consequence_metadata(tool: Tool) -> None:
-    meta = tool.listing()["_meta"]
+    meta: Any = tool.listing()["_meta"]
     assert meta == {"crux": {"consequence_metadata": consequence_of(tool.name).as_metadata()}}
     assert meta["crux"]["consequence_metadata"]["schema"] == "crux.tool_consequence_metadata.v1"
 
@@ -86,7 +87,7 @@ def test_a_description_starts_with_the_marker_and_says_enough(tool: Tool) -> Non
 
 @each_tool
 def test_only_crc_tools_advertise_their_schema(tool: Tool) -> None:
-    advert = tool.listing().get("x-crux-output-schema")
+    advert: Any = tool.listing().get("x-crux-output-schema")
     if tool.crc_kind is None:
         assert advert is None
     else:

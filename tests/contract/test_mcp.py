@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -48,11 +49,11 @@ def bearer(token: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"}
 
 
-def text_of(response: dict[str, object]) -> dict[str, object]:
+def text_of(response: dict[str, Any]) -> dict[str, Any]:
     """The document inside a tool's answer."""
-    (item,) = response["result"]["content"]  # type: ignore[index]
+    (item,) = response["result"]["content"]
     assert item["type"] == "text"
-    found: dict[str, object] = json.loads(item["text"])
+    found: dict[str, Any] = json.loads(item["text"])
     return found
 
 
@@ -158,7 +159,7 @@ async def test_an_unknown_tool_is_not_found(daemon: Serving, client: httpx.Async
 
 
 async def test_a_fact_is_stored_found_corrected_and_deleted(daemon: Serving, client: httpx.AsyncClient) -> None:
-    async def call(name: str, **arguments: object) -> dict[str, object]:
+    async def call(name: str, **arguments: object) -> dict[str, Any]:
         return text_of(await tool(client, daemon.mcp, name, **arguments))
 
     first = await call("store_fact", entity="service:billing", key="owner", value="platform team")
@@ -167,11 +168,11 @@ async def test_a_fact_is_stored_found_corrected_and_deleted(daemon: Serving, cli
     assert second["superseded_fact_ids"] == [first["fact_id"]]
     found = await call("query_facts", query="支払い")
     assert found["contract"] == "crc-v1"
-    assert [row["value"] for row in found["rows"]] == ["payments 支払い 🦀"]  # type: ignore[attr-defined]
+    assert [row["value"] for row in found["rows"]] == ["payments 支払い 🦀"]
     legacy = await call("query_facts", entity="service:billing", contract="Legacy ")
     assert list(legacy) == ["rows", "filtered_below_threshold"]
     history = await call("fact_history", entity="service:billing", key="owner")
-    assert [version["version"] for version in history["versions"]] == [1, 2]  # type: ignore[attr-defined]
+    assert [version["version"] for version in history["versions"]] == [1, 2]
     assert await call("delete_fact", fact_id=second["fact_id"]) == {"deleted": True, "fact_id": second["fact_id"]}
     assert await call("delete_fact", fact_id=second["fact_id"]) == {"deleted": False, "fact_id": second["fact_id"]}
     assert (await call("query_facts", entity="service:billing"))["rows"] == []
@@ -206,8 +207,8 @@ async def test_wrong_arguments_are_refused_by_name_and_nothing_is_kept(
     daemon: Serving, client: httpx.AsyncClient, name: str, arguments: dict[str, object], says: str
 ) -> None:
     error = (await tool(client, daemon.mcp, name, **arguments))["error"]
-    assert error["code"] == -32602  # type: ignore[index]
-    assert says in error["message"]  # type: ignore[index]
+    assert error["code"] == -32602
+    assert says in error["message"]
     assert text_of(await tool(client, daemon.mcp, "list_entities")) == {"entities": []}
 
 
@@ -217,15 +218,15 @@ async def test_as_many_words_as_are_looked_for_are_taken(daemon: Serving, client
 
 
 async def test_two_agents_never_see_each_other_s_private_facts(guarded: Serving, client: httpx.AsyncClient) -> None:
-    async def call(token: str, name: str, **arguments: object) -> dict[str, object]:
+    async def call(token: str, name: str, **arguments: object) -> dict[str, Any]:
         return await tool(client, guarded.mcp, name, bearer(token), **arguments)
 
     stored = text_of(await call(TOKEN, "store_fact", entity="plan", key="k", value="bob's secret", private=True))
     assert text_of(await call(TOKEN, "get_agent_identity")) == {"agent_name": "bob", "passport": "bob"}
     assert [row["value"] for row in text_of(await call(TOKEN, "query_facts", query="secret"))["rows"]] == [
         "bob's secret"
-    ]  # type: ignore[attr-defined]
-    for name, arguments in [
+    ]
+    attempts: list[tuple[str, dict[str, object]]] = [
         ("query_facts", {"query": "secret"}),
         ("query_facts", {"entity": "plan"}),
         ("query_facts", {"entity": "__agent::bob::plan", "include_superseded": True}),
@@ -236,7 +237,8 @@ async def test_two_agents_never_see_each_other_s_private_facts(guarded: Serving,
         ("get_bootstrap", {"topic": "x", "query": "secret"}),
         ("delete_fact", {"fact_id": stored["fact_id"]}),
         ("store_fact", {"entity": "a", "key": "k", "value": "v", "supersedes": [stored["fact_id"]]}),
-    ]:
+    ]
+    for name, arguments in attempts:
         assert "secret" not in json.dumps(await call(EVE_TOKEN, name, **arguments))
     assert text_of(await call(TOKEN, "query_facts", entity="plan"))["rows"], "and eve could not delete or retire it"
 
@@ -465,16 +467,16 @@ async def test_a_large_result_without_a_budget_says_how_to_narrow_it(
 ) -> None:
     await tool(client, daemon.mcp, "store_fact", entity="a", key="k", value="long " * 10_000)
     free = await tool(client, daemon.mcp, "query_facts", entity="a")
-    assert "token_budget" in free["result"]["_meta"]["crux"]["hint"]  # type: ignore[index]
+    assert "token_budget" in free["result"]["_meta"]["crux"]["hint"]
     bounded = await tool(client, daemon.mcp, "query_facts", entity="a", token_budget=100)
-    assert "_meta" not in bounded["result"]  # type: ignore[operator]
+    assert "_meta" not in bounded["result"]
 
 
 async def test_bootstrap_knowledge_is_there_from_the_start(daemon: Serving, client: httpx.AsyncClient) -> None:
     async def topics(**arguments: object) -> list[str]:
         found = text_of(await tool(client, daemon.mcp, "get_bootstrap", **arguments))
         assert isinstance(found["total_tokens"], int)
-        return [fact["entity"] for fact in found["facts"]]  # type: ignore[attr-defined]
+        return [fact["entity"] for fact in found["facts"]]
 
     assert len(await topics()) == 15
     assert all(entity.startswith("__bootstrap__::pattern:") for entity in await topics(topic=" Patterns "))
@@ -496,5 +498,5 @@ async def test_an_agent_adds_bootstrap_knowledge_and_it_survives_a_restart(
         await tool(client, daemon.mcp, "store_fact", **arguments)
     async with serving(tmp_path, mcp_server=server) as daemon:
         found = text_of(await tool(client, daemon.mcp, "get_bootstrap", topic="pattern", query="ask first"))
-        assert {"entity": arguments["entity"], "key": "how we work", "value": "ask first"} in found["facts"]  # type: ignore[operator]
+        assert {"entity": arguments["entity"], "key": "how we work", "value": "ask first"} in found["facts"]
         assert text_of(await tool(client, daemon.mcp, "query_facts", query="ask first"))["rows"] == []

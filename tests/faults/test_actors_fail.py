@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -11,6 +12,7 @@ import structlog.testing
 import trio
 
 from crux.actors.supervisor import RestartPolicy, RestartsExhausted
+from crux.domain.commands import Probe, Put, Search
 from crux.errors import StorageUnavailable
 from crux.storage import commands, search
 from tests.serving import serving, tool
@@ -18,11 +20,11 @@ from tests.serving import serving, tool
 FAST = RestartPolicy(max_restarts=3, backoff_s=0.01)
 
 
-def failing_once(action, when):  # type: ignore[no-untyped-def]
+def failing_once(action: Callable[..., object], when: Callable[[Any], bool]) -> Callable[..., object]:
     """`action`, raising a bug the first time that `when` holds for its message."""
-    failures = []
+    failures: list[object] = []
 
-    def run(message, *rest):  # type: ignore[no-untyped-def]
+    def run(message: object, *rest: object) -> object:
         if not failures and when(message):
             failures.append(message)
             raise ZeroDivisionError("a bug")
@@ -44,10 +46,10 @@ def incident_of(response: Mapping[str, object]) -> str:
 async def test_a_bug_in_a_write_fails_that_caller_alone_and_names_its_log_entry(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cursed = commands._APPLY[commands.Put]
+    cursed = commands._APPLY[Put]
     monkeypatch.setitem(
-        commands._APPLY,  # type: ignore[arg-type]
-        commands.Put,
+        commands._APPLY,
+        Put,
         failing_once(cursed, lambda put: put.draft.entity == "cursed"),
     )
     async with serving(tmp_path, policy=FAST) as daemon, httpx.AsyncClient(trust_env=False) as client:
@@ -64,20 +66,20 @@ async def test_a_bug_in_a_write_fails_that_caller_alone_and_names_its_log_entry(
         assert [entry["incident"] for entry in logs if entry["event"] == "an actor failed"] == [incident]
         assert all("result" in response for response in outcomes.values())
         again = await tool(client, daemon.mcp, "store_fact", entity="cursed", key="k", value="v")
-        assert '"version":1' in again["result"]["content"][0]["text"]  # type: ignore[index]
+        assert '"version":1' in again["result"]["content"][0]["text"]
 
 
 async def test_a_bug_in_a_read_does_not_touch_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(
-        search._READS,  # type: ignore[arg-type]
-        search.Search,
+        search._READS,
+        Search,
         failing_once(search._search, lambda asked: asked.entity == "cursed"),
     )
     async with serving(tmp_path, policy=FAST) as daemon, httpx.AsyncClient(trust_env=False) as client:
         incident_of(await tool(client, daemon.mcp, "query_facts", entity="cursed"))
         assert "result" in await tool(client, daemon.mcp, "store_fact", entity="cursed", key="k", value="back")
         found = await tool(client, daemon.mcp, "query_facts", entity="cursed")
-        assert "back" in found["result"]["content"][0]["text"]  # type: ignore[index]
+        assert "back" in found["result"]["content"][0]["text"]
 
 
 async def test_a_tool_with_a_bug_answers_with_an_id_and_no_traceback(
@@ -103,7 +105,7 @@ async def test_an_actor_that_cannot_be_kept_running_ends_the_daemon(
 
     with pytest.raises(BaseExceptionGroup) as caught:  # noqa: PT012 - the whole life of the daemon is the subject
         async with serving(tmp_path, policy=FAST) as daemon, httpx.AsyncClient(trust_env=False) as client:
-            monkeypatch.setitem(search._READS, search.Search, broken)  # type: ignore[arg-type]
+            monkeypatch.setitem(search._READS, Search, broken)
             for _ in range(10):
                 await tool(client, daemon.mcp, "query_facts")
     exhausted, _ = caught.value.split(RestartsExhausted)
@@ -124,12 +126,12 @@ async def test_while_the_disk_is_full_reads_go_on_and_readiness_says_so(
         await tool(client, daemon.mcp, "store_fact", entity="a", key="k", value="before")
         assert (await client.get(f"{daemon.http}/readyz")).status_code == 200
         with monkeypatch.context() as patch:
-            for command in (commands.Put, commands.Probe):
-                patch.setitem(commands._APPLY, command, refuse)  # type: ignore[arg-type]
+            for command in (Put, Probe):
+                patch.setitem(commands._APPLY, command, refuse)
             refused = await tool(client, daemon.mcp, "store_fact", entity="a", key="k", value="during")
             assert refused["error"] == {"code": -32603, "message": "the disk is full"}
             found = await tool(client, daemon.mcp, "query_facts", entity="a")
-            assert "before" in found["result"]["content"][0]["text"]  # type: ignore[index]
+            assert "before" in found["result"]["content"][0]["text"]
             unready = await client.get(f"{daemon.http}/readyz")
             assert unready.status_code == 503
             assert unready.json()["checks"] == [{"name": "storage_writes", "ok": False, "error": "the disk is full"}]

@@ -73,4 +73,4 @@ async def test_a_call_in_flight_gets_its_answer(tmp_path: Path) -> None:
         await stream.aclose()
     async with serving(tmp_path) as daemon, httpx.AsyncClient(trust_env=False) as client:
         found = await tool(client, daemon.mcp, "query_facts", entity="a")
-        assert "kept" in found["result"]["content"][0]["text"]  # type: ignore[index]
+        assert "kept" in found["result"]["content"][0]["text"]

@@ -117,7 +117,7 @@ def _examine(connection: sqlite3.Connection, path: Path) -> Finding:
         return fail(f"schema {schema}, and this version knows up to {newest}", "install the newer version again")
     verdict = integrity(connection, INTEGRITY_CHECK_S)
     if not verdict.startswith(SOUND):
-        return fail(f"{path} is damaged: {verdict}", f"restore the last copy, or try: sqlite3 '{path}' .recover")
+        return fail(f"{path} is damaged: {verdict}", "restore the last copy, as docs/operations.md says")
     step = f"schema {schema}" if schema == newest else f"schema {schema}, which the next start brings to {newest}"
     return ok(f"{step}, integrity {verdict}")
 

@@ -18,7 +18,6 @@ from crux.errors import ActorFailed, CruxError, NotFound
 from crux.logs import get_logger
 from crux.tools.schema import shortened
 from crux.transport.asgi import (
-    SEND_S,
     App,
     Message,
     Receive,
@@ -59,7 +58,7 @@ def create_app(api: Api) -> App:
     quart.config.update(
         MAX_CONTENT_LENGTH=api.max_body_bytes or None,
         BODY_TIMEOUT=None,  # the request's own deadline holds
-        RESPONSE_TIMEOUT=SEND_S,
+        RESPONSE_TIMEOUT=None,  # the server's deadline for a send holds
         PROVIDE_AUTOMATIC_OPTIONS=False,
     )
     quart.url_map.merge_slashes = False

@@ -11,7 +11,7 @@ MOST_AT_ONCE = 64 * 1024
 
 
 class Byway(Protocol):
-    """A two-way channel of bytes. All raise `OSError` or `trio.BrokenResourceError` when the peer is gone."""
+    """A two-way channel of bytes. All but `close` raise one of `states.LEFT` when the peer is gone."""
 
     async def read(self) -> bytes:
         """What the peer sent next, at most `MOST_AT_ONCE` bytes; empty when it has ended its side."""
@@ -22,15 +22,15 @@ class Byway(Protocol):
         ...
 
     async def write(self, data: memoryview) -> int:
-        """Wait until the peer reads, and hand over some of `data`; how many bytes."""
+        """Wait until the peer reads, and hand over some of `data`; how many bytes. Cancelled, it may have sent some."""
         ...
 
-    def write_eof(self) -> None:
-        """Tell the peer that nothing more comes, where the channel can say so."""
+    async def write_eof(self) -> None:
+        """Tell the peer that nothing more comes."""
         ...
 
-    def close(self) -> None:
-        """Close at once, also under a read or write that waits."""
+    async def close(self) -> None:
+        """Close at once, also under a read or write that waits, which raises then. Closing again does nothing."""
         ...
 
 
@@ -45,6 +45,7 @@ class SocketByway:
 
     async def read(self) -> bytes:
         while True:
+            self._check_open()
             await trio.lowlevel.wait_readable(self._socket)
             try:
                 return self._socket.recv(MOST_AT_ONCE)
@@ -59,29 +60,33 @@ class SocketByway:
 
     async def write(self, data: memoryview) -> int:
         while True:
+            self._check_open()
             await trio.lowlevel.wait_writable(self._socket)
             try:
                 return self._socket.send(data)
             except BlockingIOError:
                 continue
 
-    def write_eof(self) -> None:
+    async def write_eof(self) -> None:
         self._socket.shutdown(socket.SHUT_WR)
 
-    def close(self) -> None:
+    async def close(self) -> None:
         if self._socket.fileno() >= 0:
             trio.lowlevel.notify_closing(self._socket)
             self._socket.close()
+
+    def _check_open(self) -> None:
+        if self._socket.fileno() < 0:
+            raise trio.ClosedResourceError("the connection was closed here")
 
 
 class StreamByway:
     """Any stream of trio."""
 
-    __slots__ = ("_closed", "_stream")
+    __slots__ = ("_stream",)
 
     def __init__(self, stream: trio.abc.Stream) -> None:
         self._stream = stream
-        self._closed = False
 
     async def read(self) -> bytes:
         return bytes(await self._stream.receive_some(MOST_AT_ONCE))
@@ -94,10 +99,11 @@ class StreamByway:
         await self._stream.send_all(part)
         return len(part)
 
-    def write_eof(self) -> None:
-        """Not every stream can; closing says it soon enough."""
+    async def write_eof(self) -> None:
+        """Under TLS it is the transport that ends: what is whole, HTTP's own framing says (RFC 9112 section 9.8)."""
+        stream = self._stream.transport_stream if isinstance(self._stream, trio.SSLStream) else self._stream
+        if isinstance(stream, trio.abc.HalfCloseableStream):
+            await stream.send_eof()
 
-    def close(self) -> None:
-        if not self._closed:
-            self._closed = True
-            trio.lowlevel.spawn_system_task(trio.aclose_forcefully, self._stream)
+    async def close(self) -> None:
+        await trio.aclose_forcefully(self._stream)

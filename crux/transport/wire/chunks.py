@@ -9,10 +9,11 @@ from enum import Enum, auto
 
 import httptools
 
-from crux.transport.wire.head import FIELD_LINE, BadRequest, HeadLimits, feed
+from crux.transport.wire.head import FIELD_LINE, TOKEN, BadRequest, HeadLimits, feed
 
 LONGEST_FRAMING_LINE = 1024
-_SIZE_LINE = re.compile(rb"([0-9A-Fa-f]{1,16})(?:;[\t\x20-\x7e]*)?\r\n")
+_QUOTED = rb'"(?:[\t \x21\x23-\x5b\x5d-\x7e]|\\[\t \x21-\x7e])*"'
+_SIZE_LINE = re.compile(rb"([0-9A-Fa-f]{1,16})(?:;%b(?:=(?:%b|%b))?)*\r\n" % (TOKEN, TOKEN, _QUOTED))
 _TRAILER_LINE = re.compile(rb"(?:%b|\r\n)" % FIELD_LINE)
 # llhttp is given this in place of the request's own head: one that asks for an upgrade has no body, to llhttp.
 _ANY_HEAD = b"POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n"

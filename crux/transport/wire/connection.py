@@ -2,42 +2,48 @@
 
 from __future__ import annotations
 
-import structlog
 import trio
 
+from crux.logs import get_logger
 from crux.transport.wire.byways import Byway
-from crux.transport.wire.exchange import LEFT, Exchange, PeerLeftError
+from crux.transport.wire.exchange import Exchange, PeerLeftError
 from crux.transport.wire.head import BadRequest, Head
 from crux.transport.wire.reader import RequestReader
-from crux.transport.wire.states import NEVER, Address, Doing, Ended, Place
+from crux.transport.wire.states import LEFT, NEVER, Address, Doing, Ended, Place
 from crux.transport.wire.writer import ResponseWriter, State
 
-log = structlog.get_logger("crux.wire")
+log = get_logger("crux.wire")
 
 # A refusal is not seen by a peer that is still sending when the connection is reset under it: what it sends is read for
 # a moment after the last word, and thrown away.
 LINGER_S = 2.0
-LINGER_BYTES = 64 * 1024 * 1024
 # What may come from a peer while nobody wants to read it yet.
 MOST_WAITING = 64 * 1024
 RETRY_AFTER_S = 1
 
 
 class Connection:
-    """Runs in one task, from accept to close. Its `deadline` is looked at by the listener's sweep: it has no timer."""
+    """Runs in one task, from accept to close.
+
+    It has no timer: the listener's sweep looks at `deadline`, until when the peer has to send what is waited for, and
+    at `write_deadline`, until when it has to read.
+    """
 
     __slots__ = (
-        "_gone",
+        "_last_words",
+        "_news",
         "_place",
+        "_reading",
         "_scope",
-        "_unwatched",
-        "_watch",
+        "_wanted",
         "byway",
         "client",
         "deadline",
         "doing",
         "ended",
+        "gone",
         "reader",
+        "write_deadline",
     )
 
     def __init__(self, byway: Byway, client: Address, place: Place) -> None:
@@ -46,109 +52,153 @@ class Connection:
         self.reader = RequestReader(place.limits.head)
         self.doing = Doing.IDLE
         self.deadline = trio.current_time() + place.limits.head_s
+        self.write_deadline = NEVER
+        self.gone = False
         self.ended: Ended | None = None
         self._place = place
         self._scope = trio.CancelScope()
-        self._gone: trio.Event | None = None
-        self._watch: trio.CancelScope | None = None
-        self._unwatched: trio.Event | None = None
+        self._last_words = b""
+        # Bytes are read by the task that needs them, until somebody wants to know when the peer leaves: from then on a
+        # task of its own reads them all, and the others park here.
+        self._news: trio.lowlevel.ParkingLot | None = None
+        self._reading = False
+        self._wanted = False
 
     async def run(self) -> None:
         """Serve until the connection ends, however it does; the channel is closed then."""
         try:
             with self._scope:
                 await self._serve()
+            if self._last_words:
+                with trio.move_on_after(LINGER_S):
+                    await self.write(self._last_words)
         except LEFT:
             pass  # there is nobody to tell
+        except Exception as error:
+            self._note_failure(error)  # of an application, while it was cancelled
         finally:
-            await self._unwatch()
-            self.byway.close()
-
-    def bound(self, doing: Doing, deadline: float) -> None:
-        """Say what the connection is at, and until when it may be."""
-        self.doing = doing
-        self.deadline = deadline
+            self._want_more()  # so that the look-out goes too
+            await self.byway.close()
 
     def end(self, reason: Ended) -> None:
         """End it from outside: what its task waits for is cancelled."""
         if self.ended is None:
             self.ended = reason
+            self.deadline = NEVER
             self._scope.cancel()
 
-    def expire(self) -> None:
-        """End it because its deadline has passed, and count what was late."""
+    def drain(self) -> None:
+        """End it where that cuts nothing short: it is idle, or between two events of a feed."""
+        if self.doing is Doing.IDLE or (self.doing is Doing.FEEDING and self.write_deadline == NEVER):
+            self.end(Ended.DRAINED)
+
+    async def expire(self) -> None:
+        """End it because a deadline has passed, and count what was late.
+
+        Under a send that is stuck the channel is closed: to the application the peer has left, like any other.
+        """
         counts = self._place.counts
+        if self.write_deadline < self.deadline:
+            counts.stuck_writes += 1
+            await self.byway.close()
+            return
         match self.doing:
-            case Doing.HEAD:
-                counts.late_heads += 1
-                self.byway.try_write(self._refusal(BadRequest(408, "the head did not come in time")))
-            case Doing.BODY:
-                counts.late_bodies += 1
-            case Doing.WRITING:
-                counts.stuck_writes += 1
             case Doing.IDLE:
                 counts.idle_closed += 1
-            case _:
+            case Doing.HEAD:
+                counts.late_heads += 1
+                self._last_words = self._refusal(BadRequest(408, "the head did not come in time"))
+            case Doing.ANSWERING | Doing.STREAMING | Doing.FEEDING:
+                counts.late_bodies += 1
+            case Doing.CLOSING:
                 pass
         self.end(Ended.LATE)
 
-    def cut(self) -> None:
+    async def cut(self) -> None:
         """Close the channel under whatever goes on."""
         self.end(Ended.CUT)
-        self.byway.close()
+        await self.byway.close()
+
+    async def more(self) -> bool:
+        """Wait until the peer has sent more; False when it has ended its side. One task at a time may wait."""
+        if self._news is not None:
+            self._want_more()
+            while self._wanted and not self.gone:
+                await self._news.park()
+            return not self._wanted
+        if self._reading:
+            raise trio.BusyResourceError("another task is reading from this connection")
+        self._reading = True
+        try:
+            data = await self.byway.read()
+        finally:
+            self._reading = False
+            if self._news is not None:
+                self._place.nursery.start_soon(self._look_out, self._news)
+        self.reader.feed(data)
+        return bool(data)
+
+    async def news(self) -> None:
+        """Wait until something happens: the peer sent something, it has left, or its answer is whole."""
+        await self._watch().park()
+
+    def tell(self) -> None:
+        """Wake those who wait for news."""
+        if self._news is not None:
+            self._news.unpark_all()
 
     async def write(self, data: bytes) -> None:
-        """Send all of `data`. The peer has to read some of it within the write deadline, again and again."""
+        """Send all of `data`; the peer has to read some of it within the write deadline, again and again.
+
+        Where that fails or is cancelled half way, the channel is closed: nothing that followed would be understood.
+        """
+        if self.write_deadline != NEVER:
+            raise trio.BusyResourceError("another task is sending on this connection")
         sent = self.byway.try_write(data)
         if sent == len(data):
             return
-        doing, deadline = self.doing, self.deadline
         rest = memoryview(data)[sent:]
-        while rest:
-            self.bound(Doing.WRITING, trio.current_time() + self._place.limits.write_s)
-            rest = rest[await self.byway.write(rest) :]
-        self.bound(doing, deadline)
+        try:
+            while rest:
+                self.write_deadline = trio.current_time() + self._place.limits.write_s
+                rest = rest[await self.byway.write(rest) :]
+        finally:
+            self.write_deadline = NEVER
+            if rest:
+                await self.byway.close()
 
-    async def until_gone(self) -> None:
-        """Return when the peer has left."""
-        if self._watch is None:
-            await self._read_ahead()
-        await self._gone_event().wait()
-
-    def watch(self) -> None:
-        """Look out for the peer's leaving while the application streams; a stream whose peer left is cancelled."""
-        if self._watch is None:
-            self._watch, self._unwatched = trio.CancelScope(), trio.Event()
-            self._place.nursery.start_soon(self._look_out, self._watch, self._unwatched)
-
-    async def lost(self) -> None:
-        """Note that the peer has left. A stream ends here; an application that computes an answer is left to finish."""
-        self._gone_event().set()
-        if self.doing in (Doing.STREAMING, Doing.WRITING):
+    def stream(self, doing: Doing) -> None:
+        """Note that the answer is open-ended from here on, and look out for the peer's leaving, which ends it."""
+        self.doing = doing
+        self.reader.forget()
+        self._watch()
+        if self.gone:
             self.end(Ended.GONE)
-            await trio.lowlevel.checkpoint()
+
+    def lost(self) -> None:
+        """Note that the peer has left. A stream ends here; an application that computes an answer is left to finish."""
+        self.gone = True
+        self.tell()
+        if self.doing.open_ended:
+            self.end(Ended.GONE)
 
     async def _serve(self) -> None:
-        reader, place = self.reader, self._place
+        reader, counts = self.reader, self._place.counts
         while True:
             try:
                 head = reader.next_head()
-                if head is None:
-                    if not await self._read_on():
-                        return
-                    continue
-                if 0 < place.limits.body_bytes < head.length:
-                    raise BadRequest(413, f"the body is larger than {place.limits.body_bytes} bytes")
-                if 0 < place.limits.inflight <= place.counts.inflight:
-                    place.counts.refused_inflight += 1
-                    raise BadRequest(503, "too many requests are under way; try again")
-                reusable = await self._exchange(head)
+                if head is not None:
+                    self._admit(head)
             except BadRequest as refusal:
+                counts.refuse(refusal.status)
                 await self._refuse(refusal)
                 return
-            if not reusable:
+            if head is None:
+                if not await self._read_on():
+                    return
+            elif not await self._exchange(head):
                 return
-            if reader.waiting:
+            elif reader.waiting:
                 await trio.lowlevel.checkpoint()  # pipelined requests must not starve other connections
 
     async def _read_on(self) -> bool:
@@ -157,50 +207,57 @@ class Connection:
             if self._place.draining:
                 return False
             if self.doing is not Doing.IDLE:
-                self.bound(Doing.IDLE, trio.current_time() + self._place.limits.idle_s)
+                self._bound(Doing.IDLE, self._place.limits.idle_s)
         elif self.doing is not Doing.HEAD:
-            self.bound(Doing.HEAD, trio.current_time() + self._place.limits.head_s)
-        data = await self.byway.read()
-        self.reader.feed(data)
-        return bool(data)
+            self._bound(Doing.HEAD, self._place.limits.head_s)
+        return await self.more()
+
+    def _bound(self, doing: Doing, seconds: float) -> None:
+        self.doing = doing
+        self.deadline = trio.current_time() + seconds
+
+    def _admit(self, head: Head) -> None:
+        """Refuse what can be refused before the body is read."""
+        limits = self._place.limits
+        if 0 < limits.body_bytes < head.length:
+            raise BadRequest(413, f"the body is larger than {limits.body_bytes} bytes")
+        if 0 < limits.inflight <= self._place.counts.inflight:
+            raise BadRequest(503, "too many requests are under way; try again")
 
     async def _exchange(self, head: Head) -> bool:
-        """Answer one request; whether the connection can take another. Raises `BadRequest` for an answer of our own."""
-        place = self._place
-        exchange = Exchange(self, head, place)
+        """Answer one request; whether the connection can take another."""
+        exchange = Exchange(self, head, self._place)
         writer = exchange.writer
-        place.counts.inflight += 1
-        self.bound(Doing.ANSWERING, NEVER)
+        self.doing, self.deadline = Doing.ANSWERING, NEVER
         try:
-            await place.app(exchange.scope(), exchange.receive, exchange.send)
-        except trio.Cancelled:
-            if self.ended is Ended.DRAINED:
-                self.byway.try_write(writer.abort())
-            raise
-        except PeerLeftError:
-            return False
-        except Exception:
-            place.counts.app_failures += 1
-            log.exception("the application failed", path=head.path)
+            await self._place.app(exchange.scope(), exchange.receive, exchange.send)
+        except Exception as error:
+            self._note_failure(error, head.path)
             exchange.failure = exchange.failure or BadRequest(500, "the server met a bug; it is in the log")
         finally:
             exchange.leave()
-        await self._unwatch()
-        if self._is_gone():
-            return False
-        if writer.state is State.WAITING:
-            raise exchange.failure or BadRequest(500, "the application gave no answer")
-        if writer.state is not State.DONE:
-            return False
-        if exchange.failure is None and writer.keep_alive and self.reader.skip_body():
+            if self.ended is Ended.DRAINED:
+                self._last_words = writer.abort()
+            elif self.ended is Ended.LATE and exchange.unsent:
+                self._last_words = self._refusal(BadRequest(408, "the body did not come in time"))
+        if exchange.finish():
             return True
-        await self._linger()
+        if exchange.unsent:
+            await self._refuse(exchange.failure or BadRequest(500, "the application gave no answer"))
+        elif writer.state is State.DONE:
+            await self._linger()
         return False
+
+    def _note_failure(self, error: Exception, path: str | None = None) -> None:
+        """Count and log what an application raised, unless it only passed on that its peer has left."""
+        group = error if isinstance(error, ExceptionGroup) else ExceptionGroup("", [error])
+        if group.split(PeerLeftError)[1] is not None:
+            self._place.counts.app_failures += 1
+            log.error("the application failed", path=path, exc_info=error)
 
     async def _refuse(self, refusal: BadRequest) -> None:
         """Answer in the server's own words, and close."""
-        if refusal.status < 500:
-            self._place.counts.bad_requests += 1
+        self.doing, self.deadline = Doing.CLOSING, NEVER
         await self.write(self._refusal(refusal))
         await self._linger()
 
@@ -214,46 +271,34 @@ class Connection:
 
     async def _linger(self) -> None:
         """Read on for a moment before the connection is closed under a peer that still sends."""
-        self.bound(Doing.CLOSING, trio.current_time() + LINGER_S)
-        self.byway.write_eof()
-        left = LINGER_BYTES
-        while left > 0 and (data := await self.byway.read()):
-            left -= len(data)
+        self._bound(Doing.CLOSING, LINGER_S)
+        await self.byway.write_eof()
+        while await self.more():
+            self.reader = RequestReader(self._place.limits.head)  # what came is thrown away with the old one
 
-    async def _look_out(self, scope: trio.CancelScope, done: trio.Event) -> None:
+    def _watch(self) -> trio.lowlevel.ParkingLot:
+        if self._news is None:
+            self._news = trio.lowlevel.ParkingLot()
+            if not self._reading:
+                self._place.nursery.start_soon(self._look_out, self._news)
+        return self._news
+
+    def _want_more(self) -> None:
+        self._wanted = True
+        self.tell()
+
+    async def _look_out(self, news: trio.lowlevel.ParkingLot) -> None:
+        """Take what the peer sends, but not too far ahead of its turn, and notice its leaving."""
         try:
-            with scope:
-                await self._read_ahead()
-        finally:
-            done.set()
-
-    async def _unwatch(self) -> None:
-        if self._watch is not None and self._unwatched is not None:
-            self._watch.cancel()
-            with trio.CancelScope(shield=True):  # it only has to notice that it is cancelled
-                await self._unwatched.wait()
-            self._watch = None
-
-    async def _read_ahead(self) -> None:
-        """Keep what a peer sends ahead of its turn, up to a bound, and notice its leaving."""
-        try:
-            while self.reader.waiting < MOST_WAITING:
+            while True:
+                while self.reader.waiting >= MOST_WAITING and not self._wanted:
+                    await news.park()
                 data = await self.byway.read()
                 if not data:
                     break
                 self.reader.feed(data)
-            else:
-                return
+                self._wanted = False
+                news.unpark_all()
         except LEFT:
             pass
-        self._gone_event().set()
-        if self.doing in (Doing.STREAMING, Doing.WRITING):
-            self.end(Ended.GONE)
-
-    def _gone_event(self) -> trio.Event:
-        if self._gone is None:
-            self._gone = trio.Event()
-        return self._gone
-
-    def _is_gone(self) -> bool:
-        return self._gone is not None and self._gone.is_set()
+        self.lost()

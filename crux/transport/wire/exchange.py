@@ -6,19 +6,15 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from crux.transport.asgi import Message, Scope
+from crux.transport.asgi import Message, Pairs, Scope
 from crux.transport.wire.head import CHUNKED, BadRequest, Head
-from crux.transport.wire.states import NEVER, Doing, Place
+from crux.transport.wire.states import LEFT, NEVER, Doing, Place
 from crux.transport.wire.writer import CONTINUE, Misuse, ResponseWriter, State
 
 if TYPE_CHECKING:
     from crux.transport.wire.connection import Connection
 
 _ASGI = {"version": "3.0", "spec_version": "2.4"}
-_DISCONNECT = {"type": "http.disconnect"}
-
-# What a channel raises when its peer is gone.
-LEFT = (OSError, trio.BrokenResourceError, trio.ClosedResourceError)
 
 
 class PeerLeftError(OSError):
@@ -29,12 +25,14 @@ class Exchange:
     """Lives from a request's head to the end of its answer."""
 
     __slots__ = (
-        "_body_began_at",
         "_body_read",
         "_connection",
+        "_fields",
         "_head",
+        "_owes_continue",
         "_place",
         "_received",
+        "_waited_s",
         "failure",
         "streams",
         "writer",
@@ -44,12 +42,20 @@ class Exchange:
         self._connection = connection
         self._head = head
         self._place = place
-        self._received = 0
-        self._body_began_at = 0.0
+        self._owes_continue = head.expects_continue
         self._body_read = False
+        self._received = 0
+        self._waited_s = 0.0
+        self._fields: Pairs | None = None
         self.failure: BadRequest | None = None
         self.streams = False
-        self.writer = ResponseWriter(head.method, head.version, keep_alive=head.keep_alive and not place.draining)
+        self.writer = ResponseWriter(head.method, head.version, keep_alive=head.keep_alive)
+        place.counts.inflight += 1
+
+    @property
+    def unsent(self) -> bool:
+        """Whether nothing of the answer is out yet."""
+        return self.writer.state is State.WAITING or self.writer.state is State.STARTED
 
     def scope(self) -> Scope:
         """The ASGI scope of the request."""
@@ -67,81 +73,74 @@ class Exchange:
             "headers": head.fields,
             "client": self._connection.client,
             "server": place.server,
-            "state": place.state,
+            "state": place.state.copy(),
         }
 
     async def receive(self) -> Message:
-        """The next part of the body; after it, the news that the peer has left, once it has.
+        """The next part of the body; after it, the news that the peer has left or the answer is whole.
 
         A body that breaks the protocol or a limit is told as a peer that left, and `failure` says why.
         """
-        if self._body_read or self.writer.state is State.DONE:
-            await self._connection.until_gone()
-            return _DISCONNECT
-        try:
-            part, more = self._connection.reader.next_body()
-            if more and not part:
-                part, more = await self._more_body()
-            self._received += len(part)
-            if self._head.length == CHUNKED and 0 < self._place.limits.body_bytes < self._received:
-                raise BadRequest(413, f"the body is larger than {self._place.limits.body_bytes} bytes")
-        except BadRequest as failure:
-            self.failure = failure
-        except LEFT:
-            await self._connection.lost()
-        else:
-            self._body_read = not more
-            return {"type": "http.request", "body": part, "more_body": more}
+        connection, writer = self._connection, self.writer
+        if not self._body_read and writer.state is not State.DONE:
+            try:
+                part, more = connection.reader.next_body()
+                if more and not part:
+                    part, more = await self._more_body()
+                self._received += len(part)
+                if self._head.length == CHUNKED and 0 < self._place.limits.body_bytes < self._received:
+                    raise BadRequest(413, f"the body is larger than {self._place.limits.body_bytes} bytes")
+            except BadRequest as failure:
+                self._fail(failure)
+            except LEFT:
+                connection.lost()
+            else:
+                self._body_read = not more
+                return {"type": "http.request", "body": part, "more_body": more}
         self._body_read = True
-        return _DISCONNECT
+        await trio.lowlevel.checkpoint()  # an application may ask again and again
+        while not connection.gone and self.failure is None and writer.state is not State.DONE:
+            await connection.news()
+        return {"type": "http.disconnect"}
 
     async def send(self, message: Message) -> None:
         """Send a part of the answer. Raises `PeerLeftError` when nobody is there to read it."""
+        connection, writer = self._connection, self.writer
         kind = message["type"]
         if kind == "http.response.start":
-            self.writer.start(message["status"], message.get("headers", ()), self._place.stamp)
+            self._fields = message.get("headers", ())
+            if self._place.draining:
+                writer.keep_alive = False
+            writer.start(message["status"], self._fields, self._place.stamp)
             return
         if kind != "http.response.body":
             raise Misuse(f"a message of type {kind!r} is not for an HTTP response")
         more = message.get("more_body", False)
-        data = self.writer.body(message.get("body", b""), more=more)
-        if more and not self.streams:
-            self._begin_stream()
+        data = writer.body(message.get("body", b""), more=more)
+        if more and self._fields is not None:
+            self._choose_course(self._fields)
         try:
-            await self._connection.write(data)
+            await connection.write(data)
         except LEFT as error:
-            await self._connection.lost()
+            writer.keep_alive = False
+            connection.lost()
             raise PeerLeftError("the peer has left") from error
-        if more:
-            await trio.lowlevel.checkpoint()  # an endless stream into a fast peer must not starve others
+        if not more:
+            connection.tell()
+            return
+        if self._place.draining:
+            connection.drain()
+        await trio.lowlevel.checkpoint()  # an endless stream into a fast peer must not starve others
 
-    async def _more_body(self) -> tuple[bytes, bool]:
-        """Wait for more of the body, no slower than the limits allow."""
-        connection, limits = self._connection, self._place.limits
-        if not self._body_began_at:
-            self._body_began_at = trio.current_time()
-            if self._head.expects_continue and self.writer.state is State.WAITING:
-                await connection.write(CONTINUE)
-        while True:
-            allowed_s = limits.body_grace_s + self._received / limits.body_rate
-            connection.bound(Doing.BODY, self._body_began_at + allowed_s)
-            data = await connection.byway.read()
-            connection.bound(Doing.ANSWERING, NEVER)
-            if not data:
-                raise PeerLeftError("the peer left in the middle of its body")
-            connection.reader.feed(data)
-            part, more = connection.reader.next_body()
-            if part or not more:
-                return part, more
-
-    def _begin_stream(self) -> None:
-        """From here on the answer is open-ended: the peer is watched, and the request's place is free for another."""
-        self.streams = True
-        self._connection.bound(Doing.STREAMING, NEVER)
-        self._place.counts.inflight -= 1
-        self._place.counts.streams += 1
-        self._connection.reader.forget()
-        self._connection.watch()
+    def finish(self) -> bool:
+        """Whether the connection can take another request: the answer is whole, and so is what came of the body."""
+        if self.writer.state is not State.DONE or not self.writer.keep_alive or self.failure is not None:
+            return False
+        try:
+            return self._connection.reader.skip_body()
+        except BadRequest as failure:
+            self._fail(failure)
+            return False
 
     def leave(self) -> None:
         """Give back what the exchange counts for."""
@@ -149,3 +148,43 @@ class Exchange:
             self._place.counts.streams -= 1
         else:
             self._place.counts.inflight -= 1
+
+    async def _more_body(self) -> tuple[bytes, bool]:
+        """Wait for more of the body. The time that it may take is the peer's own: none is counted between two calls."""
+        connection, limits = self._connection, self._place.limits
+        if self._owes_continue and self.unsent:
+            await connection.write(CONTINUE)
+        self._owes_continue = False
+        while True:
+            part, more = connection.reader.next_body()
+            if part or not more:
+                return part, more
+            began = trio.current_time()
+            earned_s = self._received / limits.body_rate if limits.body_rate else NEVER
+            connection.deadline = began + limits.body_grace_s + earned_s - self._waited_s
+            try:
+                if not await connection.more():
+                    raise PeerLeftError("the peer left in the middle of its body")
+            finally:
+                connection.deadline = NEVER
+                self._waited_s += trio.current_time() - began
+
+    def _choose_course(self, fields: Pairs) -> None:
+        """More of the answer is to come, and where its length is not known, perhaps without end.
+
+        Then the peer is watched, and the request's place is free for another. A feed of events is whole at any time, so
+        a daemon that stops ends it; of another stream a last chunk would make a part look like all, so it may finish.
+        """
+        self._fields = None
+        named = {name.lower(): value for name, value in fields}
+        if b"content-length" in named:
+            return
+        self.streams = True
+        self._place.counts.inflight -= 1
+        self._place.counts.streams += 1
+        feeds = named.get(b"content-type", b"").startswith(b"text/event-stream")
+        self._connection.stream(Doing.FEEDING if feeds else Doing.STREAMING)
+
+    def _fail(self, failure: BadRequest) -> None:
+        self._place.counts.refuse(failure.status)
+        self.failure = failure

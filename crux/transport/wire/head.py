@@ -14,7 +14,8 @@ from attrs import frozen
 
 Fields = tuple[tuple[bytes, bytes], ...]
 
-FIELD_LINE = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+:[\t \x21-\x7e\x80-\xff]*\r\n"
+TOKEN = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
+FIELD_LINE = TOKEN + rb":[\t \x21-\x7e\x80-\xff]*\r\n"
 _METHOD = rb"[A-Z-]{1,20}"
 _HEAD = re.compile(rb"(%b) ([\x21-\x7e]+) HTTP/([0-9]\.[0-9])\r\n(?:%b)*\r\n" % (_METHOD, FIELD_LINE))
 _BEGINNING = re.compile(rb"%b(?: |\Z)" % _METHOD)
@@ -85,10 +86,10 @@ def feed(parser: httptools.HttpRequestParser, data: bytes) -> None:
 
 
 def check_unfinished(begun: bytes, searched: int, limits: HeadLimits) -> None:
-    """Refuse early what can never become a head, or has grown too long.
+    """Refuse early, as soon as a head that has only begun can never become one, or has grown too long.
 
-    What `read_head` would make of the whole head is the same, however it is cut. The bytes before `searched` have been
-    looked at, but for the last line break. Raises `BadRequest`.
+    The refusal is the one that the whole head would meet, so that it makes no difference how the bytes are cut. Those
+    before `searched` have been looked at. Raises `BadRequest`.
     """
     if begun and (_BEGINNING.match(begun) is None or _NOT_IN_A_HEAD.search(begun, searched, limits.bytes)):
         raise BadRequest(400, "this is no HTTP/1 request, or its head holds bytes that none may hold")

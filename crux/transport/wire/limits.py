@@ -11,8 +11,8 @@ from crux.transport.wire.head import HeadLimits
 class WireLimits:
     """Bounds of one listener. Times are seconds; 0 is "none" for everything but times.
 
-    `write_s` is how long one send may wait for the peer to read anything at all. A body has `body_grace_s`, and a
-    second more for every `body_rate` bytes that came.
+    `write_s` is how long one send may wait for the peer to read anything at all. `body_grace_s` is how long a peer may
+    keep an application waiting for its body, and a second more for every `body_rate` bytes that came.
     """
 
     head: HeadLimits = HeadLimits()
@@ -29,7 +29,7 @@ class WireLimits:
 
 @define
 class WireCounts:
-    """What happened on one listener since it started, and what is now."""
+    """What happened on one listener since it started; `connections`, `inflight` and `streams` are what is now."""
 
     accepted: int = 0
     connections: int = 0
@@ -38,6 +38,8 @@ class WireCounts:
     refused_connections: int = 0
     refused_addresses: int = 0
     refused_inflight: int = 0
+    large_heads: int = 0
+    large_bodies: int = 0
     bad_requests: int = 0
     late_heads: int = 0
     late_bodies: int = 0
@@ -45,3 +47,15 @@ class WireCounts:
     stuck_writes: int = 0
     accept_failures: int = 0
     app_failures: int = 0
+
+    def refuse(self, status: int) -> None:
+        """Count a request that is refused with `status`."""
+        match status:
+            case 413:
+                self.large_bodies += 1
+            case 431:
+                self.large_heads += 1
+            case 503:
+                self.refused_inflight += 1
+            case _:
+                self.bad_requests += 1

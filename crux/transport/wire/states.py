@@ -15,17 +15,24 @@ NEVER = float("inf")
 
 Address = tuple[str, int] | None
 
+# What a channel raises when its peer is gone.
+LEFT = (OSError, trio.BrokenResourceError, trio.ClosedResourceError)
+
 
 class Doing(Enum):
-    """What a connection is at; a deadline bounds all but the last two, where a send has one of its own."""
+    """What a connection is at."""
 
-    IDLE = auto()
-    HEAD = auto()
-    BODY = auto()
-    WRITING = auto()
-    CLOSING = auto()
-    ANSWERING = auto()
-    STREAMING = auto()
+    IDLE = auto()  # between two requests
+    HEAD = auto()  # a request's head has begun to come
+    ANSWERING = auto()  # the application works on an answer, whose length is known when it is sent
+    STREAMING = auto()  # it sends one of no known length
+    FEEDING = auto()  # it sends events, and each may be the last
+    CLOSING = auto()  # the last word is out
+
+    @property
+    def open_ended(self) -> bool:
+        """Whether the answer may go on for as long as the peer is there."""
+        return self is Doing.STREAMING or self is Doing.FEEDING
 
 
 class Ended(Enum):
@@ -45,7 +52,7 @@ class Place:
     limits: WireLimits
     nursery: trio.Nursery
     scheme: str = "http"
-    server: Address = None
+    server: tuple[str, int | None] | None = None
     counts: WireCounts = field(factory=WireCounts)
     stamp: bytes = b""
     draining: bool = False

@@ -104,6 +104,7 @@ async def test_an_ask_whose_turn_does_not_come_in_time_is_withdrawn(
     autojump_clock: trio.testing.MockClock, nursery: trio.Nursery
 ) -> None:
     mailbox, actor = Mailbox("echo"), Echoer()
+    nursery.start_soon(mailbox.keep_time)
     with pytest.raises(Overloaded):
         await mailbox.ask(Echo("too late"), deadline_s=1)
     nursery.start_soon(actor.serve, mailbox)
@@ -164,10 +165,35 @@ async def test_an_ask_that_is_being_handled_at_its_deadline_has_no_answer(
 ) -> None:
     mailbox, actor = Mailbox("echo"), Echoer()
     nursery.start_soon(actor.serve, mailbox)
+    nursery.start_soon(mailbox.keep_time)
     with pytest.raises(NoAnswer, match="read before you retry"):
         await mailbox.ask(Stall(), deadline_s=1)
     actor.gate.set()
     assert await mailbox.ask(Echo("next")) == "next"
+
+
+@pytest.mark.parametrize("deadline_s", [1.0, 1.1, 1.25])
+async def test_a_late_ask_is_told_at_the_next_look(
+    autojump_clock: trio.testing.MockClock, nursery: trio.Nursery, deadline_s: float
+) -> None:
+    mailbox = Mailbox("echo")
+    nursery.start_soon(mailbox.keep_time)
+    began = trio.current_time()
+    with pytest.raises(Overloaded):
+        await mailbox.ask(Echo("too late"), deadline_s=deadline_s)
+    assert deadline_s <= trio.current_time() - began <= deadline_s + mailbox_module.LOOK_S
+
+
+async def test_an_ask_that_was_answered_in_time_is_never_called_late(
+    autojump_clock: trio.testing.MockClock, nursery: trio.Nursery
+) -> None:
+    mailbox, actor = Mailbox("echo"), Echoer()
+    nursery.start_soon(mailbox.keep_time)
+    nursery.start_soon(actor.serve, mailbox)
+    assert await mailbox.ask(Echo("in time"), deadline_s=1) == "in time"
+    autojump_clock.jump(10)
+    await trio.testing.wait_all_tasks_blocked()
+    assert (mailbox.report().overloaded, mailbox._unanswered) == (0, set())
 
 
 async def test_a_cancelled_ask_is_withdrawn_before_its_turn(nursery: trio.Nursery) -> None:

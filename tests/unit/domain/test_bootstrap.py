@@ -16,7 +16,7 @@ TOOLS_NAMED = {
 ARGUMENTS_NAMED = {"token_budget", "source_receipt", "horizon_class", "result_ids", "tenant_id", "top_k"}
 OTHER_WORDS = {"error_code", "fact_id", "reserved_prefix"}
 # What no release has yet.
-NOT_THERE = re.compile("stdio|CORECRUXD_TOOL_SURFACE|cuecrux_session|list_changed|ext\\.|reason_code")
+NOT_THERE = re.compile(r"stdio|CORECRUXD_TOOL_SURFACE|cuecrux_session|list_changed|\bext\.|reason_code")
 
 
 @pytest.mark.parametrize(

@@ -215,11 +215,18 @@ def test_where_agents_have_tokens_a_self_declared_caller_never_sees_what_is_thei
     everything = scopes("admin:read admin:write passport:impersonate")
     caller = dev.authenticate([everything])
     assert (caller.viewer_for_read, caller.viewer_for_write) == (ANONYMOUS, ANONYMOUS)
-    assert dev.authenticate([everything, passport("p_alice")]).viewer_for_read == Viewer(owners=("p_alice",))
-    for name in registry.names:
+    for name in (*registry.names, "p_alice", "somebody.whose.token.was.withdrawn"):
         with pytest.raises(Forbidden, match="Authorization: Bearer") as refused:
             dev.authenticate([everything, passport(name)])
         assert refused.value.data == {"code": "PASSPORT_HEADER_UNBOUND"}
+
+
+@pytest.mark.parametrize("token", ["mistyped-token", "x" * 40, "query:read mistyped", "QUERY:READ"])
+def test_where_agents_have_tokens_a_bearer_that_is_neither_token_nor_scopes_is_refused(token: str) -> None:
+    with pytest.raises(Unauthorized, match="belongs to no agent"):
+        http(AuthMode.DEV_SCOPES, AGENTS).authenticate([(b"authorization", f"Bearer {token}".encode())])
+    declared = http(AuthMode.DEV_SCOPES, AGENTS).authenticate([(b"authorization", b"Bearer query:read, facts:write")])
+    assert declared.scopes == {"query:read", "facts:write"}
 
 
 # --- jwt_hs256

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from crux.errors import InvalidArgument, ParseError
 from crux.tools.pipeline import Answer
+from crux.transport.json_text import MOST_NESTED
 from crux.transport.jsonrpc import (
-    MOST_NESTED,
     BadText,
     answer_response,
     error_response,
@@ -90,7 +90,7 @@ def test_deeper_nesting_is_a_parse_error(depth: int) -> None:
 
 
 def test_many_brackets_are_not_deep() -> None:
-    wide = [[] for _ in range(10_000)]
+    wide: list[list[object]] = [[] for _ in range(10_000)]
     assert read_request(request(id=1, params=wide)).params == wide
 
 

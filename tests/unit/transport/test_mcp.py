@@ -20,7 +20,7 @@ TIMEOUT_S = 7
 
 def mcp(services: Services, agents: str | None = None) -> McpApp:
     auth = McpAuthenticator(AgentRegistry.parse(None, agents))
-    return McpApp(services, auth, GuardPolicy(), 0, lambda *_: None, request_timeout_s=TIMEOUT_S)
+    return McpApp(services, auth, GuardPolicy(), 0, lambda *_: None, body_timeout_s=TIMEOUT_S)
 
 
 def client_of(app: McpApp) -> httpx.AsyncClient:

@@ -1,0 +1,185 @@
+"""Peers for the tests of the wire: what they send is raw bytes, and h11 reads what comes back."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import h11
+import trio
+from attrs import define, field, frozen
+from trio.testing import lockstep_stream_pair, memory_stream_pair
+
+from crux.transport.asgi import App, Message, Receive, Scope, Send
+from crux.transport.listening import bind
+from crux.transport.wire import WireCounts, WireLimits, WireServer
+from crux.transport.wire.byways import StreamByway
+from crux.transport.wire.connection import Connection
+from crux.transport.wire.server import sweep
+from crux.transport.wire.states import Address, Place
+
+STAMP = b"date: Tue, 30 Nov 2027 00:00:00 GMT\r\nserver: crux\r\n"
+
+
+@frozen
+class Answer:
+    """One response, read to its end."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+
+@define
+class Client:
+    """A peer's end of a connection."""
+
+    stream: trio.abc.Stream
+    _ahead: bytes = field(default=b"", init=False)
+
+    async def send(self, data: bytes) -> None:
+        await self.stream.send_all(data)
+
+    async def answer(self, method: str = "GET") -> Answer:
+        """The next response. Raises `h11.RemoteProtocolError` for one that ends before it should."""
+        reading = h11.Connection(h11.CLIENT)
+        reading.send(h11.Request(method=method, target="/", headers=[("host", "localhost")]))
+        head, body = None, b""
+        if self._ahead:
+            reading.receive_data(self._ahead)
+        while True:
+            match reading.next_event():
+                case h11.NEED_DATA:
+                    reading.receive_data(await self.stream.receive_some())
+                case h11.Response() as head:
+                    pass
+                case h11.Data(data=part):
+                    body += part
+                case h11.EndOfMessage():
+                    break
+        self._ahead, _ = reading.trailing_data
+        assert head is not None
+        return Answer(head.status_code, {name.decode(): value.decode() for name, value in head.headers}, body)
+
+    async def ask(self, data: bytes, method: str = "GET") -> Answer:
+        await self.send(data)
+        return await self.answer(method)
+
+    async def until(self, wanted: bytes) -> bytes:
+        """What comes, up to and with `wanted`."""
+        while wanted not in self._ahead:
+            part = await self.stream.receive_some()
+            assert part, f"it ended after {self._ahead!r}"
+            self._ahead += part
+        end = self._ahead.index(wanted) + len(wanted)
+        taken, self._ahead = self._ahead[:end], self._ahead[end:]
+        return taken
+
+    async def rest(self) -> bytes:
+        """All that comes until the connection ends."""
+        taken, self._ahead = self._ahead, b""
+        while part := await self.stream.receive_some():
+            taken += part
+        return taken
+
+
+@define
+class Wired:
+    """One connection of the server, without a socket."""
+
+    client: Client
+    connection: Connection
+    place: Place
+    done: trio.Event = field(factory=trio.Event)
+
+    @property
+    def counts(self) -> WireCounts:
+        return self.place.counts
+
+
+@asynccontextmanager
+async def wired(
+    app: App, limits: WireLimits | None = None, *, lockstep: bool = False, client: Address = ("127.0.0.1", 40000)
+) -> AsyncIterator[Wired]:
+    """A connection over memory that is served and swept. On `lockstep` a send waits until all of it is read."""
+    ours, theirs = lockstep_stream_pair() if lockstep else memory_stream_pair()
+    async with trio.open_nursery() as nursery:
+        place = Place(app=app, limits=limits or WireLimits(), nursery=nursery, stamp=STAMP, server=("127.0.0.1", 14801))
+        connection = Connection(StreamByway(theirs), client, place)
+        found = Wired(Client(ours), connection, place)
+
+        async def run() -> None:
+            await connection.run()
+            found.done.set()
+
+        nursery.start_soon(run)
+        nursery.start_soon(sweep, place, {connection})
+        yield found
+        nursery.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def listening(server: WireServer) -> AsyncIterator[int]:
+    """Run a server until the block ends; its port."""
+    port = server.sockets[0].getsockname()[1]
+    async with trio.open_nursery() as nursery:
+        await nursery.start(server.run)
+        yield port
+        nursery.cancel_scope.cancel()
+
+
+async def server_of(app: App, limits: WireLimits | None = None, host: str = "127.0.0.1") -> WireServer:
+    """A server on a free port."""
+    return WireServer(app, await bind(host, 0, "PORT"), limits or WireLimits())
+
+
+async def dial(port: int, host: str = "127.0.0.1") -> Client:
+    return Client(await trio.open_tcp_stream(host, port))
+
+
+def get(path: str = "/", *fields: str, version: str = "1.1") -> bytes:
+    """The bytes of a GET."""
+    return "\r\n".join([f"GET {path} HTTP/{version}", "Host: localhost", *fields, "", ""]).encode()
+
+
+def post(body: bytes, *fields: str, path: str = "/") -> bytes:
+    """The bytes of a POST whose length is declared."""
+    head = [f"POST {path} HTTP/1.1", "Host: localhost", f"Content-Length: {len(body)}", *fields, "", ""]
+    return "\r\n".join(head).encode() + body
+
+
+def chunked(*parts: bytes) -> bytes:
+    """The bytes of a POST in chunks."""
+    head = b"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+    return head + b"".join(b"%x\r\n%b\r\n" % (len(part), part) for part in (*parts, b""))
+
+
+def start(*headers: tuple[bytes, bytes], status: int = 200) -> Message:
+    return {"type": "http.response.start", "status": status, "headers": list(headers)}
+
+
+def part(body: bytes = b"", *, more: bool = False) -> Message:
+    return {"type": "http.response.body", "body": body, "more_body": more}
+
+
+FEED = start((b"content-type", b"text/event-stream"))
+
+
+async def body_of(receive: Receive) -> bytes | None:
+    """The whole body, or nothing where the peer left before its end."""
+    taken = b""
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            return None
+        taken += message["body"]
+        if not message["more_body"]:
+            return taken
+
+
+async def echo(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answers with the method, the path and the body."""
+    body = await body_of(receive)
+    if body is not None:
+        await send(start())
+        await send(part(f"{scope['method']} {scope['path']} ".encode() + body))
