@@ -18,6 +18,7 @@ from bench.mailbox import mailbox_rows
 from bench.measure import Row
 from bench.servers import Cores
 from bench.settings import NAMES, Settings
+from bench.streams import StreamFigures, stream_rows
 
 HERE = Path(__file__).parent
 OUT = HERE / "out"
@@ -42,12 +43,12 @@ def main(quick: bool, rounds: int | None, seconds: float | None, only: tuple[str
     console = Console()
     try:
         stored = report.read(BASELINE) if BASELINE.exists() else None
-        rows = trio.run(_measure, settings, cores, console)
+        measured = trio.run(_measure, settings, cores, console)
     except BenchFailed as failure:
         raise click.ClickException(str(failure)) from failure
-    if rows is None:
+    if measured is None:
         sys.exit(130)
-    made = report.make_report(settings, cores, core_count, rows)
+    made = report.make_report(settings, cores, core_count, *measured)
     report.write(made, OUT / "bench.json")
     chart.draw(made, OUT / "bench.png")
     report.show(made, stored, console)
@@ -55,11 +56,12 @@ def main(quick: bool, rounds: int | None, seconds: float | None, only: tuple[str
         report.write(made, BASELINE)
 
 
-async def _measure(settings: Settings, cores: Cores, console: Console) -> list[Row] | None:
+async def _measure(settings: Settings, cores: Cores, console: Console) -> tuple[list[Row], StreamFigures | None] | None:
     """All chosen rows; None when a signal ended the run. Raises the `BenchFailed` that came first."""
     cores.pin_generator()
     OUT.mkdir(exist_ok=True)
     rows: list[Row] = []
+    figures: StreamFigures | None = None
     interrupted = True
     under_way = ""
 
@@ -75,13 +77,15 @@ async def _measure(settings: Settings, cores: Cores, console: Console) -> list[R
                 await nursery.start(_cancel_on_signal, nursery.cancel_scope)
                 rows += await http_rows(settings, cores, Path(work_dir), tell)
                 rows += await durable_rows(settings, cores, Path(work_dir), tell)
+                more, figures = await stream_rows(settings, cores, Path(work_dir), tell)
+                rows += more
                 rows += await mailbox_rows(settings, tell)
                 interrupted = False
                 nursery.cancel_scope.cancel()
     except* BenchFailed as failures:
         reason = _first(failures)
     else:
-        return None if interrupted else rows
+        return None if interrupted else (rows, figures)
     raise BenchFailed(f"{under_way}: {reason}") from reason
 
 

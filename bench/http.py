@@ -14,8 +14,10 @@ from bench.servers import Child, Cores, crux, peer, running
 from bench.settings import HTTP_NAMES, HTTP_REFERENCE, Settings
 
 FILL_CONCURRENCY = 16
-TARGET_SHARE = 0.6
-"""`query_facts` is meant to reach at least this share of R."""
+TARGETS_OF_R = {"crux-query": 2.0, "wire": 8.0}
+"""What these rows are meant to reach at least, as multiples of R."""
+TARGETS_BESIDE = {("wire", "loop"): 0.8, ("crux-identity", "wire"): 0.4}
+"""What the first of two rows is meant to reach at least, as a share of the second."""
 
 _QUERY = facts.tool_call("query_facts", {"query": facts.NEEDLE, "top_k": facts.TOP_K})
 _IDENTITY = facts.tool_call("get_agent_identity", {})
@@ -34,6 +36,8 @@ class Target:
 
 TARGETS = {
     "hypercorn": Target("R: bare ASGI on Hypercorn-trio", "hypercorn_asgi"),
+    "wire": Target("bare ASGI on Crux's listener", "wire_asgi"),
+    "loop": Target("httptools and trio, a constant", "httptools_loop"),
     "crux-query": Target("Crux: query_facts", "crux"),
     "crux-identity": Target(
         "Crux: get_agent_identity", "crux", _IDENTITY, b"agent_name", partial(facts.check_has, "agent_name")
@@ -86,7 +90,7 @@ async def fill(port: int) -> None:
 
 
 def _peer(server: str, answer_file: Path) -> Child:
-    constant = server in ("hypercorn_asgi", "quart_app", "ceiling")
+    constant = server not in ("mcp_sdk", "fastmcp_server")
     return peer(server, *([str(answer_file)] if constant else []))
 
 

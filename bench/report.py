@@ -22,6 +22,7 @@ from bench.mailbox import TARGET_COST
 from bench.measure import Row, against
 from bench.servers import Cores
 from bench.settings import HTTP_REFERENCE, Settings
+from bench.streams import TARGET_KIB, TARGET_SLOWDOWN, StreamFigures
 
 CEILING_FLOOR = 8_000
 """Calls per second that the generator must be able to make for its figures to be about the servers."""
@@ -29,6 +30,7 @@ CEILING_FLOOR = 8_000
 SECTIONS = {
     "http": ("HTTP", "calls/s", "R"),
     "durable": ("Durable writes", "writes/s", "fdatasync"),
+    "streams": ("Idle streams", "calls/s", "no streams"),
     "mailbox": ("Mailbox", "trips/s", "the channel"),
 }
 """Title, unit of the rate, and the name of the reference."""
@@ -46,9 +48,12 @@ class Report:
     settings: Settings
     cores: str
     rows: tuple[Row, ...]
+    streams: StreamFigures | None = None
 
 
-def make_report(settings: Settings, cores: Cores, core_count: int, rows: Sequence[Row]) -> Report:
+def make_report(
+    settings: Settings, cores: Cores, core_count: int, rows: Sequence[Row], streams: StreamFigures | None
+) -> Report:
     """The record of a run that ends now on this machine."""
     return Report(
         made_at=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -62,6 +67,7 @@ def make_report(settings: Settings, cores: Cores, core_count: int, rows: Sequenc
         settings=settings,
         cores=str(cores),
         rows=tuple(rows),
+        streams=streams,
     )
 
 
@@ -104,6 +110,7 @@ def remarks(report: Report, stored: Report | None) -> list[str]:
             if row.section == "http" and row is not ceiling and row.rate > 0.7 * ceiling.rate
         ]
     lines += _beside_r(rows)
+    lines += _of_streams(rows, report.streams)
     if (ask := rows.get("ask")) is not None and ask.ratio is not None:
         verdict = "within" if 1 / ask.ratio <= TARGET_COST else "ABOVE"
         lines.append(f"an ask costs {1 / ask.ratio:.2f} bare round trips, {verdict} the target of {TARGET_COST:g}")
@@ -119,13 +126,34 @@ def _beside_r(rows: Mapping[str, Row]) -> list[str]:
     if (reference := rows.get(HTTP_REFERENCE)) is None:
         return []
     shares = {name: row.rate / reference.rate for name, row in rows.items()}
-    lines = []
-    if (query := shares.get("crux-query")) is not None:
-        lines.append(f"query_facts reaches {query:.2f} R: {_verdict(query, http.TARGET_SHARE)}")
+    lines = [
+        f"{rows[name].title} reaches {shares[name]:.2f} R: {_verdict(shares[name], target)}"
+        for name, target in http.TARGETS_OF_R.items()
+        if name in rows
+    ]
+    lines += [
+        f"{rows[name].title} reaches {rows[name].rate / rows[other].rate:.2f} of {rows[other].title}: "
+        f"{_verdict(rows[name].rate / rows[other].rate, target)}"
+        for (name, other), target in http.TARGETS_BESIDE.items()
+        if name in rows and other in rows
+    ]
     if stores := {name.removeprefix("store-"): share for name, share in shares.items() if name.startswith("store-")}:
         listed = ", ".join(f"{share:.2f} R with {concurrency} at once" for concurrency, share in stores.items())
         judged = f": {_verdict(stores['64'], durable.TARGET_SHARE)}" if "64" in stores else ""
         lines.append(f"store_fact reaches {listed}{judged}")
+    return lines
+
+
+def _of_streams(rows: Mapping[str, Row], figures: StreamFigures | None) -> list[str]:
+    if figures is None:
+        return []
+    lines = [f"an idle stream costs {figures.kib_each:.1f} KiB, at most {TARGET_KIB:g} are meant"]
+    calm, busy = rows["calm"].latency, rows["streams"].latency if "streams" in rows else None
+    if calm is not None and busy is not None:
+        slowdown = busy.p50_ms / calm.p50_ms
+        lines.append(
+            f"with {figures.count:,} of them a call takes {slowdown:.2f} times as long, {TARGET_SLOWDOWN:g} at most"
+        )
     return lines
 
 

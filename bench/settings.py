@@ -3,12 +3,24 @@
 from attrs import frozen
 
 HTTP_REFERENCE = "hypercorn"
-HTTP_NAMES = (HTTP_REFERENCE, "crux-query", "crux-identity", "quart", "mcp-sdk", "fastmcp", "ceiling")
+HTTP_NAMES = (
+    HTTP_REFERENCE,
+    "wire",
+    "loop",
+    "crux-query",
+    "crux-identity",
+    "quart",
+    "mcp-sdk",
+    "fastmcp",
+    "ceiling",
+)
 DURABLE_REFERENCE = "fdatasync"
 DURABLE_NAMES = (DURABLE_REFERENCE, "store-1", "store-16", "store-64")
 MAILBOX_REFERENCE = "channel"
 MAILBOX_NAMES = (MAILBOX_REFERENCE, "ask")
-NAMES = HTTP_NAMES + DURABLE_NAMES + MAILBOX_NAMES
+STREAM_REFERENCE = "calm"
+STREAM_NAMES = (STREAM_REFERENCE, "streams")
+NAMES = HTTP_NAMES + DURABLE_NAMES + STREAM_NAMES + MAILBOX_NAMES
 
 
 @frozen

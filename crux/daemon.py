@@ -21,6 +21,7 @@ from crux.actors.clock import Clock, SystemClock
 from crux.actors.facts import FactStore
 from crux.actors.mailbox import Mailbox
 from crux.actors.recall import Recall
+from crux.actors.sessions import EndStreams, SessionRegistry
 from crux.actors.supervisor import RestartPolicy, Supervised, start_all
 from crux.actors.topology import ASKS
 from crux.config import AuthMode, Loaded, ServerKind, Settings
@@ -30,6 +31,7 @@ from crux.domain.commands import Seed
 from crux.domain.decay import DecayPolicy, default_horizon
 from crux.domain.facts import Draft
 from crux.domain.privacy import PrivacyRules
+from crux.domain.streams import StreamLimits
 from crux.logs import get_logger
 from crux.storage.directory import hold
 from crux.storage.engine import Engine, SqliteEngine
@@ -44,6 +46,7 @@ from crux.transport.mcp import McpApp, render_gate
 from crux.transport.metrics import Metrics
 from crux.transport.rest import Api, correlated, create_app, render_problem
 from crux.transport.serving import Server, server_of
+from crux.transport.sse import EventStreams
 from crux.transport.wire import WireCounts
 
 log = get_logger("crux.daemon")
@@ -148,7 +151,7 @@ async def serve(
         )
         loads = {"http": Load(), "mcp": Load()}
         wire = {"http": WireCounts(), "mcp": WireCounts()}
-        metrics = Metrics(tuple(mailboxes.values()), loads, engine.sizes, redactions)
+        metrics = Metrics(tuple(mailboxes.values()), loads, engine.sizes, redactions, wire)
         limits = Limits(settings.max_body_bytes, settings.max_inflight)
         api = Api(
             services=services,
@@ -162,18 +165,24 @@ async def serve(
         rest = correlated(Front(create_app(api), guard, limits, loads["http"], render_problem))
         servers = [server_of(settings.http_server, rest, http, settings, wire["http"])]
         if mcp:
+            lean = settings.mcp_server is ServerKind.WIRE
             app = McpApp(
                 services,
                 McpAuthenticator(registry),
                 guard,
                 settings.max_body_bytes,
-                metrics.observe_tool,
-                body_timeout_s=None if settings.mcp_server is ServerKind.WIRE else settings.request_timeout_s,
+                observe=metrics.observe_tool,
+                streams=EventStreams(
+                    mailboxes["sessions"],
+                    StreamLimits(settings.sse_max_sessions, settings.sse_max_sessions_per_owner),
+                    watch_peers=not lean,
+                ),
+                body_timeout_s=None if lean else settings.request_timeout_s,
             )
             front = Front(app, guard, limits, loads["mcp"], render_gate)
             servers.append(server_of(settings.mcp_server, front, mcp, settings, wire["mcp"]))
         async with trio.open_nursery() as nursery:
-            await start_all(nursery, _actors(services, engine), policy)
+            await start_all(nursery, _actors(mailboxes, services, engine), policy)
             await services.facts.ask(Seed(_stock()))
             for server in servers:
                 await nursery.start(server.run)
@@ -187,6 +196,7 @@ async def serve(
                 )
             )
             await stop.wait()
+            await mailboxes["sessions"].ask(EndStreams())
             await _drain(servers, settings.shutdown_drain_s)
             nursery.cancel_scope.cancel()
     log.info("stopped")
@@ -200,11 +210,12 @@ def _doubts(settings: Settings) -> Iterator[str]:
         yield "CORECRUXD_AUTH_MODE=off shows the private facts of every agent to whoever reaches the HTTP API"
 
 
-def _actors(services: Services, engine: Engine) -> list[Supervised]:
+def _actors(mailboxes: Mapping[str, Mailbox], services: Services, engine: Engine) -> list[Supervised]:
     """Every actor, in the order in which they start; `ASKS` names them all."""
     return [
-        Supervised(services.facts, lambda: FactStore(engine, services.clock)),
-        Supervised(services.recall, lambda: Recall(engine)),
+        Supervised(mailboxes["facts"], lambda: FactStore(engine, services.clock)),
+        Supervised(mailboxes["recall"], lambda: Recall(engine)),
+        Supervised(mailboxes["sessions"], SessionRegistry),
     ]
 
 

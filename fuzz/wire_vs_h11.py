@@ -34,6 +34,7 @@ CORPUS = Path(__file__).parent.parent / "tests" / "data" / "wire_corpus"
 LIMITS = HeadLimits(bytes=256, fields=7)
 """So low that random inputs meet them, on both sides."""
 HANG_S = 60
+STDERR = 2
 BATCH = 10_000
 CUT_ONE_IN = 4
 Fields = list[tuple[bytes, bytes]]
@@ -153,7 +154,7 @@ def run(inputs: int, seed: int, kept: Sequence[bytes]) -> Tally:
     supply, tally = Requests(seed, kept), Tally()
     for number in range(inputs):
         if number % BATCH == 0:
-            faulthandler.dump_traceback_later(HANG_S, exit=True)
+            faulthandler.dump_traceback_later(HANG_S, exit=True, file=STDERR)
         data = supply.next()
         cut = (number // CUT_ONE_IN * 7919) % (len(data) + 1) if number % CUT_ONE_IN == 0 else None
         tally.add(check(data, cut))
@@ -168,9 +169,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args(arguments)
     kept = corpus()
-    run(min(options.inputs, BATCH), options.seed, kept)  # what is allocated once is not a leak
-    before, began = _peak_kib(), perf_counter()
     try:
+        run(min(options.inputs, BATCH), options.seed, kept)  # what is allocated once is not a leak
+        before, began = _peak_kib(), perf_counter()
         tally = run(options.inputs, options.seed, kept)
     except Disagreement as found:
         sys.stdout.write(f"{found}\n")

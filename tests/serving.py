@@ -11,9 +11,16 @@ import httpx
 import trio
 from attrs import define
 
+from crux.actors.mailbox import Mailbox
 from crux.actors.supervisor import RestartPolicy
 from crux.config import Settings
 from crux.daemon import Ready, serve
+from crux.domain.streams import StreamLimits
+from crux.tools.registry import Services
+from crux.transport.auth import McpAuthenticator
+from crux.transport.gates import GuardPolicy
+from crux.transport.mcp import McpApp
+from crux.transport.sse import EventStreams
 
 
 @define
@@ -78,3 +85,16 @@ async def tool(
     assert response.status_code == 200, response.text
     found: dict[str, Any] = response.json()
     return found
+
+
+def mcp_app(services: Services, auth: McpAuthenticator, *, body_timeout_s: float | None) -> McpApp:
+    """The MCP port's application, without a SessionRegistry behind it."""
+    return McpApp(
+        services,
+        auth,
+        GuardPolicy(),
+        0,
+        observe=lambda *_: None,
+        streams=EventStreams(Mailbox("sessions"), StreamLimits(), watch_peers=True),
+        body_timeout_s=body_timeout_s,
+    )

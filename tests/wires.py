@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import socket
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import h11
 import trio
@@ -18,6 +20,7 @@ from crux.transport.wire.connection import Connection
 from crux.transport.wire.server import sweep
 from crux.transport.wire.states import Address, Place
 
+LONGER_THAN_ANY_TEST_S = 2000.0
 STAMP = b"date: Tue, 30 Nov 2027 00:00:00 GMT\r\nserver: crux\r\n"
 
 
@@ -44,19 +47,22 @@ class Client:
         """The next response. Raises `h11.RemoteProtocolError` for one that ends before it should."""
         reading = h11.Connection(h11.CLIENT)
         reading.send(h11.Request(method=method, target="/", headers=[("host", "localhost")]))
-        head, body = None, b""
+        head: h11.Response | None = None
+        body = b""
         if self._ahead:
             reading.receive_data(self._ahead)
         while True:
             match reading.next_event():
                 case h11.NEED_DATA:
-                    reading.receive_data(await self.stream.receive_some())
-                case h11.Response() as head:
-                    pass
+                    reading.receive_data(bytes(await self.stream.receive_some()))
+                case h11.Response() as response:
+                    head = response
                 case h11.Data(data=part):
                     body += part
                 case h11.EndOfMessage():
                     break
+                case unexpected:
+                    raise AssertionError(unexpected)
         self._ahead, _ = reading.trailing_data
         assert head is not None
         return Answer(head.status_code, {name.decode(): value.decode() for name, value in head.headers}, body)
@@ -103,19 +109,22 @@ async def wired(
 ) -> AsyncIterator[Wired]:
     """A connection over memory that is served and swept. On `lockstep` a send waits until all of it is read."""
     ours, theirs = lockstep_stream_pair() if lockstep else memory_stream_pair()
-    async with trio.open_nursery() as nursery:
-        place = Place(app=app, limits=limits or WireLimits(), nursery=nursery, stamp=STAMP, server=("127.0.0.1", 14801))
-        connection = Connection(StreamByway(theirs), client, place)
-        found = Wired(Client(ours), connection, place)
+    with trio.fail_after(LONGER_THAN_ANY_TEST_S):
+        async with trio.open_nursery() as nursery:
+            place = Place(
+                app=app, limits=limits or WireLimits(), nursery=nursery, stamp=STAMP, server=("127.0.0.1", 14801)
+            )
+            connection = Connection(StreamByway(theirs), client, place)
+            found = Wired(Client(ours), connection, place)
 
-        async def run() -> None:
-            await connection.run()
-            found.done.set()
+            async def run() -> None:
+                await connection.run()
+                found.done.set()
 
-        nursery.start_soon(run)
-        nursery.start_soon(sweep, place, {connection})
-        yield found
-        nursery.cancel_scope.cancel()
+            nursery.start_soon(run)
+            nursery.start_soon(sweep, place, {connection})
+            yield found
+            nursery.cancel_scope.cancel()
 
 
 @asynccontextmanager
@@ -128,9 +137,26 @@ async def listening(server: WireServer) -> AsyncIterator[int]:
         nursery.cancel_scope.cancel()
 
 
-async def server_of(app: App, limits: WireLimits | None = None, host: str = "127.0.0.1") -> WireServer:
-    """A server on a free port."""
-    return WireServer(app, await bind(host, 0, "PORT"), limits or WireLimits())
+def requests_only(app: App) -> App:
+    """An application for requests as one that may be asked about its lifespan."""
+
+    async def both(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            await app(scope, receive, send)
+
+    return both
+
+
+async def server_of(app: App, limits: WireLimits | None = None, *, host: str = "127.0.0.1") -> WireServer:
+    """A server on a free port, for an application that knows only requests."""
+    return WireServer(requests_only(app), await bind(host, 0, "PORT"), limits or WireLimits())
+
+
+def unix_socket(path: Path) -> socket.socket:
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(path))
+    listener.listen()
+    return listener
 
 
 async def dial(port: int, host: str = "127.0.0.1") -> Client:
@@ -172,7 +198,7 @@ async def body_of(receive: Receive) -> bytes | None:
         message = await receive()
         if message["type"] != "http.request":
             return None
-        taken += message["body"]
+        taken += bytes(message["body"])
         if not message["more_body"]:
             return taken
 
@@ -183,3 +209,56 @@ async def echo(scope: Scope, receive: Receive, send: Send) -> None:
     if body is not None:
         await send(start())
         await send(part(f"{scope['method']} {scope['path']} ".encode() + body))
+
+
+async def endless_feed(scope: Scope, receive: Receive, send: Send) -> None:
+    """Sends one comment, and then nothing, for ever."""
+    await send(FEED)
+    await send(part(b":\n\n", more=True))
+    await trio.sleep_forever()
+
+
+@define
+class Slow:
+    """An application that takes its time for an answer."""
+
+    seconds: float = 5
+    answer: bytes = b"done"
+    finished: bool = False
+    told: bool = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await body_of(receive)
+        await trio.sleep(self.seconds)
+        try:
+            await send(start())
+            await send(part(self.answer))
+        except OSError:
+            self.told = True
+        self.finished = True
+
+
+@define
+class Streams:
+    """An application that streams for ever, once a second."""
+
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+    each: bytes = b"x"
+    cancelled: trio.Event = field(factory=trio.Event)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await send(start(*self.headers))
+            while True:
+                await send(part(self.each, more=True))
+                await trio.sleep(1)
+        except trio.Cancelled:
+            self.cancelled.set()
+            raise
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait for a condition that another task brings about."""
+    with trio.fail_after(10):
+        while not condition():
+            await trio.lowlevel.checkpoint()

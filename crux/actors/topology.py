@@ -9,4 +9,5 @@ from collections.abc import Mapping
 ASKS: Mapping[str, frozenset[str]] = {
     "facts": frozenset(),
     "recall": frozenset(),
+    "sessions": frozenset(),
 }

@@ -176,6 +176,20 @@ class Settings(WireSettings):
         parse=parsers.whole(1),
         meaning="Seconds until an unanswered request is given up. Event streams are not cut.",
     )
+    sse_max_sessions: int = setting(
+        1024,
+        env="CRUX_MCP_SSE_MAX_SESSIONS",
+        group=Group.LIMITS,
+        parse=parsers.whole(0),
+        meaning="Push streams that may be open at a time; 0 sets no limit.",
+    )
+    sse_max_sessions_per_owner: int = setting(
+        64,
+        env="CRUX_MCP_SSE_MAX_SESSIONS_PER_OWNER",
+        group=Group.LIMITS,
+        parse=parsers.whole(0),
+        meaning="Push streams that one agent, or one address without a token, may have open; 0 sets no limit.",
+    )
     shutdown_drain_s: int = setting(
         30,
         env="CORECRUXD_SHUTDOWN_DRAIN_SECS",

@@ -41,8 +41,8 @@ STOCK: tuple[Entry, ...] = (
         "Ports, and who they are for",
         """
         Agents use MCP at http://127.0.0.1:14801/mcp: POST carries one JSON-RPC request and brings its answer;
-        GET says which protocol and version this is. There is no event stream: a GET that asks for one is
-        answered 405, and clients go on without. Scripts and people use HTTP at http://127.0.0.1:14800, for
+        GET says which protocol and version this is, or opens a push stream when it asks for an event stream.
+        Scripts and people use HTTP at http://127.0.0.1:14800, for
         example /healthz, /v1/version and /v1/facts. There is no /mcp on 14800. MCP reports a failed call in
         the JSON body under status 200; HTTP uses the status. Both ports are the defaults and listen on this
         machine only; the operator may have moved them (CORECRUXD_MCP_HOST, CORECRUXD_MCP_PORT,
@@ -184,11 +184,11 @@ STOCK: tuple[Entry, ...] = (
         "-32030: refused, whoever asks",
         """
         The daemon understood the call and will not do it; the same call fails again, whoever makes it and
-        with any token. In this release delete_fact answers so, for a fact that the daemon keeps for itself,
-        such as a saved session state. Read error.data: error_code is RESERVED_ENTITY_PREFIX, fact_id and
-        entity name the fact, reserved_prefix says which of the daemon's own __name__:: prefixes it stands
-        under. Leave the fact alone, go on without that step, and say that you did. What you stored yourself
-        can be deleted, by its id.
+        with any token. No tool of this release should answer so: agents do not see what the daemon keeps for
+        itself, and a name that it reserves is refused as a wrong argument instead. If you meet it all the same,
+        read error.data: error_code is the rule, RESERVED_ENTITY_PREFIX for a fact that belongs to the daemon,
+        and fact_id, entity and reserved_prefix say which fact that is. Leave it alone, go on without that
+        step, and say that you did.
         """,
     ),
     _entry(

@@ -213,7 +213,7 @@ def authenticator_of(settings: Settings, registry: AgentRegistry) -> HttpAuthent
 
 
 class McpAuthenticator:
-    """Tells which agent calls MCP: one of those that are `names`d, or nobody known."""
+    """Tells which agent calls MCP. `names` are those of all agents that it knows."""
 
     def __init__(self, registry: AgentRegistry) -> None:
         self._registry = registry

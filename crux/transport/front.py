@@ -30,6 +30,31 @@ class Load:
     shed: int = 0
 
 
+class _Slot:
+    """One request's place among those under way; given back once."""
+
+    __slots__ = ("_load",)
+
+    def __init__(self, load: Load) -> None:
+        self._load: Load | None = load
+        load.inflight += 1
+
+    def release(self) -> None:
+        if self._load is not None:
+            self._load.inflight -= 1
+            self._load = None
+
+
+_SLOT = "crux.slot"
+
+
+def release_slot(scope: Scope) -> None:
+    """Give the request's place to another one: what follows is a stream, which may last for days."""
+    slot = scope.get(_SLOT)
+    if slot is not None:
+        slot.release()
+
+
 class Front:
     """Checks Host and Origin, the passport header's shape, the number of requests under way, and the declared length.
 
@@ -62,7 +87,7 @@ class Front:
             busy = Overloaded(f"{load.inflight} requests are under way (CORECRUXD_MAX_INFLIGHT); try again")
             await self._refuse_with(send, "service-unavailable", busy)
             return
-        load.inflight += 1
+        slot = scope[_SLOT] = _Slot(load)
         try:
             if self._limits.body_bytes and declared_length(scope) > self._limits.body_bytes:
                 await discard_body(receive, self._limits.body_bytes)
@@ -70,7 +95,7 @@ class Front:
                 return
             await self._app(scope, receive, send)
         finally:
-            load.inflight -= 1
+            slot.release()
 
     async def _refuse_with(self, send: Send, slug: str, error: CruxError) -> None:
         retry = error.retry_after_s

@@ -36,6 +36,7 @@ from crux.transport.jsonrpc import (
     read_request,
     result_response,
 )
+from crux.transport.sse import EVENT_STREAM, EventStreams
 
 log = get_logger("crux.mcp")
 
@@ -78,14 +79,16 @@ class McpApp:
         auth: McpAuthenticator,
         policy: GuardPolicy,
         max_body: int,
-        observe: Observe,
         *,
+        observe: Observe,
+        streams: EventStreams,
         body_timeout_s: float | None = None,
     ) -> None:
         self._auth = auth
         self._policy = policy
         self._max_body = max_body
         self._observe = observe
+        self._streams = streams
         self._body_timeout_s = body_timeout_s
         encode = msgspec.json.encode
         self._discovery = encode({"protocolVersion": PROTOCOL_VERSION, "serverInfo": SERVER})
@@ -184,12 +187,26 @@ class McpApp:
             return error_response(request.id, error)
 
     async def _get(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if b"text/event-stream" in (header(scope, b"accept") or b""):
-            # Clients take this as "no stream here" and go on without one.
-            await respond(send, 405, headers=[(b"allow", b"POST"), *cors_headers(scope["headers"], self._policy)])
+        if scope["method"] == "GET" and EVENT_STREAM in (header(scope, b"accept") or b""):
+            await self._stream(scope, receive, send)
             return
         # Of a HEAD the server keeps the head alone.
         await respond(send, 200, self._discovery, [JSON, *cors_headers(scope["headers"], self._policy)])
+
+    async def _stream(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = scope["headers"]
+        cors = cors_headers(headers, self._policy)
+        try:
+            agent = self._auth.authenticate(headers)
+        except Unauthorized as error:
+            await _gate(send, 401, "unauthorized", error.message, cors)
+            return
+        session = session_header(headers)
+        if isinstance(session, Refusal):
+            await _gate(send, session.status, session.error, session.hint, cors)
+            return
+        name = None if agent is None else agent.name
+        await self._streams.serve(scope, receive, send, agent=name, session=session, headers=cors)
 
     async def _options(self, scope: Scope, receive: Receive, send: Send) -> None:
         await respond(send, 204, headers=[ALLOW, *cors_headers(scope["headers"], self._policy, preflight=True)])

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from types import MappingProxyType
 
+import attrs
 from prometheus_client import CollectorRegistry, Metric, ProcessCollector, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
@@ -13,6 +14,7 @@ from crux import __version__
 from crux.actors.figures import BUCKETS_S, Histogram, Report
 from crux.actors.mailbox import Mailbox
 from crux.transport.front import Load
+from crux.transport.wire import WireCounts
 
 TOOL_BUCKETS_S = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
@@ -20,11 +22,16 @@ TOOL_BUCKETS_S = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0
 _OUTCOMES = ("handled", "refused", "crashed", "abandoned", "dropped", "overloaded")
 
 
+# Those counts of the lean listener that go down again.
+_NOW = frozenset({"connections", "inflight", "streams"})
+
+
 class Metrics:
     """The figures of one daemon. Only the trio thread may touch it.
 
     What others count is read when it is asked for; tools are counted here. `loads` are by name of the listener, `sizes`
-    gives bytes by name of the file, `redactions` is the log's live count by rule. Passports are never a label.
+    gives bytes by name of the file, `redactions` is the log's live count by rule, `wires` what the lean listeners
+    count. Passports are never a label.
     """
 
     def __init__(
@@ -33,11 +40,13 @@ class Metrics:
         loads: Mapping[str, Load],
         sizes: Callable[[], Mapping[str, int]],
         redactions: Mapping[str, int] = MappingProxyType({}),
+        wires: Mapping[str, WireCounts] = MappingProxyType({}),
     ) -> None:
         self._mailboxes = mailboxes
         self._loads = loads
         self._sizes = sizes
         self._redactions = redactions
+        self._wires = wires
         self._tools: dict[tuple[str, bool], Histogram] = {}
         self._registry = CollectorRegistry()
         self._registry.register(self)
@@ -61,6 +70,7 @@ class Metrics:
         yield build
         yield from self._of_actors()
         yield from self._of_listeners()
+        yield from self._of_wires()
         size = GaugeMetricFamily("corecrux_storage_bytes", "Bytes of a file of the database", labels=["file"])
         for name, size_bytes in self._sizes().items():
             size.add_metric([name], size_bytes)
@@ -94,6 +104,15 @@ class Metrics:
             inflight.add_metric([listener], load.inflight)
             shed.add_metric([listener], load.shed)
         yield from (inflight, shed)
+
+    def _of_wires(self) -> Iterator[Metric]:
+        for count in attrs.fields(WireCounts):
+            kind = GaugeMetricFamily if count.name in _NOW else CounterMetricFamily
+            text = f"The lean listener's {count.name.replace('_', ' ')}"
+            family = kind(f"crux_wire_{count.name}", text, labels=["listener"])
+            for listener, counts in self._wires.items():
+                family.add_metric([listener], getattr(counts, count.name))
+            yield family
 
     def _of_log(self) -> Metric:
         redactions = CounterMetricFamily("corecrux_log_redactions", "Secrets found in log lines", labels=["rule"])

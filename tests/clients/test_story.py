@@ -37,12 +37,13 @@ def test_a_client_settles_on_the_version_that_crux_speaks(client: Client, kind: 
     assert posts[: len(handshake)] == handshake
 
 
-def test_a_client_does_without_a_stream_and_without_ending_its_session(kind: Kind, daemon: Daemon) -> None:
+def test_a_client_opens_a_stream_and_does_without_ending_its_session(kind: Kind, daemon: Daemon) -> None:
     wire: list[Exchange] = []
     with kind.connect(daemon.mcp, None, wire) as client:
         client.tools()
     assert wire[-1].verb == "DELETE"
-    assert {exchange.status for exchange in wire if exchange.verb in {"GET", "DELETE"}} == {405}
+    assert {exchange.status for exchange in wire if exchange.verb == "GET"} == {200}
+    assert {exchange.status for exchange in wire if exchange.verb == "DELETE"} == {405}
 
 
 def test_the_tools_are_listed_in_catalogue_order(client: Client) -> None:

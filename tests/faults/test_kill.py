@@ -16,6 +16,7 @@ from crux.domain.decay import DecayPolicy
 from crux.domain.facts import Fact
 from crux.domain.privacy import RAW_ADMIN
 from crux.storage.engine import SqliteEngine
+from crux.storage.search import read
 from tests.daemons import Daemon
 from tests.serving import tool
 
@@ -81,7 +82,7 @@ async def test_nothing_acknowledged_is_lost_to_kill_minus_nine(tmp_path: Path) -
     engine = await SqliteEngine.open(daemon.data_dir, DecayPolicy())
     try:
         for (entity, key), stored in acknowledged.items():
-            chain = engine.read_now(Chain(entity, key, RAW_ADMIN))
+            chain = read(Chain(entity, key, RAW_ADMIN), engine._readers._idle[0], DecayPolicy())
             assert isinstance(chain, tuple)
             check_chain(chain, stored)
         await check_index(engine)

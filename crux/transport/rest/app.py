@@ -17,16 +17,7 @@ from werkzeug.routing import BaseConverter
 from crux.errors import ActorFailed, CruxError, NotFound
 from crux.logs import get_logger
 from crux.tools.schema import shortened
-from crux.transport.asgi import (
-    App,
-    Message,
-    Receive,
-    RequestTimeout,
-    Scope,
-    Send,
-    discard_body,
-    too_large,
-)
+from crux.transport.asgi import App, Message, Receive, RequestTimeout, Scope, Send, discard_body, too_large
 from crux.transport.auth import Principal
 from crux.transport.rest import facts, health, sessions
 from crux.transport.rest.correlation import REQUEST_ID, TRACEPARENT, request_id, traceparent

@@ -1,4 +1,4 @@
-"""How bytes get to and from a peer: a plain socket, or any stream of trio (TLS, memory)."""
+"""How bytes get to and from a peer: a plain socket, or a stream of trio (TLS, memory)."""
 
 from __future__ import annotations
 
@@ -81,11 +81,11 @@ class SocketByway:
 
 
 class StreamByway:
-    """Any stream of trio."""
+    """A stream of trio that can be ended on one side, or TLS over one."""
 
     __slots__ = ("_stream",)
 
-    def __init__(self, stream: trio.abc.Stream) -> None:
+    def __init__(self, stream: trio.abc.HalfCloseableStream | trio.SSLStream[trio.abc.HalfCloseableStream]) -> None:
         self._stream = stream
 
     async def read(self) -> bytes:
@@ -102,8 +102,7 @@ class StreamByway:
     async def write_eof(self) -> None:
         """Under TLS it is the transport that ends: what is whole, HTTP's own framing says (RFC 9112 section 9.8)."""
         stream = self._stream.transport_stream if isinstance(self._stream, trio.SSLStream) else self._stream
-        if isinstance(stream, trio.abc.HalfCloseableStream):
-            await stream.send_eof()
+        await stream.send_eof()
 
     async def close(self) -> None:
         await trio.aclose_forcefully(self._stream)

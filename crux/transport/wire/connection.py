@@ -110,8 +110,8 @@ class Connection:
                 self._last_words = self._refusal(BadRequest(408, "the head did not come in time"))
             case Doing.ANSWERING | Doing.STREAMING | Doing.FEEDING:
                 counts.late_bodies += 1
-            case Doing.CLOSING:
-                pass
+            case _:
+                pass  # it has had its moment
         self.end(Ended.LATE)
 
     async def cut(self) -> None:

@@ -124,6 +124,7 @@ class Exchange:
         except LEFT as error:
             writer.keep_alive = False
             connection.lost()
+            await trio.lowlevel.checkpoint()  # where a stream ends
             raise PeerLeftError("the peer has left") from error
         if not more:
             connection.tell()

@@ -163,7 +163,7 @@ class WireServer:
     def _byway(self, peer: socket.socket) -> Byway:
         if self.tls is None:
             return SocketByway(peer)
-        stream = trio.SocketStream(trio.socket.from_stdlib_socket(peer))
+        stream: trio.abc.HalfCloseableStream = trio.SocketStream(trio.socket.from_stdlib_socket(peer))
         return StreamByway(trio.SSLStream(stream, self.tls, server_side=True, https_compatible=True))
 
     def _turn_away(self, peer: socket.socket) -> None:

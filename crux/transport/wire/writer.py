@@ -104,7 +104,7 @@ class ResponseWriter:
         return ended
 
     def _frame(self, status: int, length: int | None) -> None:
-        if self._is_head or status in (204, 304):
+        if status in (204, 304):
             self._framing = Framing.NO_BODY
         elif length is None:
             self._framing = Framing.CHUNKED  # unless the first part is the last, or the peer knows no chunks
@@ -118,12 +118,15 @@ class ResponseWriter:
             if not more:
                 self._framing = Framing.LENGTH
                 self._left = len(part)
-                framing = b"content-length: %d\r\n" % len(part)
+                if part or not self._is_head:  # an answer to HEAD may have been left empty
+                    framing = b"content-length: %d\r\n" % len(part)
             elif self._version == "1.0":
                 self._framing = Framing.CLOSE
                 self.keep_alive = False
             else:
                 framing = b"transfer-encoding: chunked\r\n"
+        if self._is_head:
+            self._framing = Framing.NO_BODY
         connection = b""
         if not self.keep_alive:
             connection = b"connection: close\r\n"
@@ -132,18 +135,14 @@ class ResponseWriter:
         return b"%b%b%b\r\n" % (self._head, framing, connection)
 
     def _encode(self, part: bytes, more: bool) -> bytes:
-        match self._framing:
-            case Framing.LENGTH:
-                left = self._left - len(part)
-                if left < 0 or (left and not more):
-                    self.keep_alive = False
-                    raise Misuse("the body is not as long as its Content-Length says")
-                self._left = left
-                return part
-            case Framing.CHUNKED:
-                chunk = b"%x\r\n%b\r\n" % (len(part), part) if part else b""
-                return chunk if more else chunk + LAST_CHUNK
-            case Framing.CLOSE:
-                return part
-            case Framing.NO_BODY:
-                return b""
+        if self._framing is Framing.LENGTH:
+            left = self._left - len(part)
+            if left < 0 or (left and not more):
+                self.keep_alive = False
+                raise Misuse("the body is not as long as its Content-Length says")
+            self._left = left
+            return part
+        if self._framing is Framing.CHUNKED:
+            chunk = b"%x\r\n%b\r\n" % (len(part), part) if part else b""
+            return chunk if more else chunk + LAST_CHUNK
+        return part if self._framing is Framing.CLOSE else b""

@@ -30,7 +30,7 @@ async def test_the_daemon_starts_exactly_the_actors_that_are_declared(tmp_path: 
         console_url="",
         catalogue=CATALOGUE,
     )
-    assert [actor.mailbox.name for actor in _actors(services, engine)] == list(ASKS)
+    assert [actor.mailbox.name for actor in _actors(mailboxes, services, engine)] == list(ASKS)
     engine.close()
 
 

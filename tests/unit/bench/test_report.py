@@ -27,8 +27,8 @@ def report(**rates: float) -> Report:
 @pytest.mark.parametrize(
     ("rates", "said"),
     [
-        ({"R": 1000, "crux_query": 600}, ["query_facts reaches 0.60 R: the target of 0.6 is met"]),
-        ({"R": 1000, "crux_query": 590}, ["query_facts reaches 0.59 R: the target of 0.6 is MISSED"]),
+        ({"R": 1000, "crux_query": 2000}, ["crux_query reaches 2.00 R: the target of 2 is met"]),
+        ({"R": 1000, "crux_query": 1990}, ["crux_query reaches 1.99 R: the target of 2 is MISSED"]),
         (
             {"R": 1000, "store_1": 40, "store_64": 700},
             ["store_fact reaches 0.04 R with 1 at once, 0.70 R with 64 at once: the target of 0.5 is met"],

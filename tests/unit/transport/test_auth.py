@@ -226,7 +226,7 @@ def test_where_agents_have_tokens_a_bearer_that_is_neither_token_nor_scopes_is_r
     with pytest.raises(Unauthorized, match="belongs to no agent"):
         http(AuthMode.DEV_SCOPES, AGENTS).authenticate([(b"authorization", f"Bearer {token}".encode())])
     declared = http(AuthMode.DEV_SCOPES, AGENTS).authenticate([(b"authorization", b"Bearer query:read, facts:write")])
-    assert declared.scopes == {"query:read", "facts:write"}
+    assert declared.scopes == frozenset({"query:read", "facts:write"})
 
 
 # --- jwt_hs256

@@ -21,7 +21,8 @@ from crux.transport.front import Front, Limits, Load
 from crux.transport.gates import GuardPolicy
 from crux.transport.hypercorn_server import HypercornServer
 from crux.transport.listening import bind
-from crux.transport.mcp import McpApp, render_gate
+from crux.transport.mcp import render_gate
+from tests.serving import mcp_app
 
 # Far more than the buffers of both ends take.
 LARGE = b"x" * 50_000_000
@@ -102,7 +103,7 @@ async def test_a_peer_that_is_cut_leaves_nothing_that_a_drain_would_wait_for() -
 
 async def test_a_peer_that_never_sends_its_body_is_told_and_cut_off(deaf_services: Services) -> None:
     nobody = McpAuthenticator(AgentRegistry())
-    app = McpApp(deaf_services, nobody, GuardPolicy(), 0, lambda *_: None, body_timeout_s=SEND_S)
+    app = mcp_app(deaf_services, nobody, body_timeout_s=SEND_S)
     async with served(app) as it, await it.peer() as silent:
         await silent.send_all(b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n{")
         with trio.fail_after(SLACK_S):

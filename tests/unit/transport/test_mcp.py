@@ -11,8 +11,8 @@ from crux.domain.agents import AgentRegistry
 from crux.tools.registry import Services
 from crux.transport.asgi import Message, Scope
 from crux.transport.auth import McpAuthenticator
-from crux.transport.gates import GuardPolicy
 from crux.transport.mcp import McpApp
+from tests.serving import mcp_app
 
 BOB, EVE = "b" * 32, "e" * 32
 TIMEOUT_S = 7
@@ -20,7 +20,7 @@ TIMEOUT_S = 7
 
 def mcp(services: Services, agents: str | None = None) -> McpApp:
     auth = McpAuthenticator(AgentRegistry.parse(None, agents))
-    return McpApp(services, auth, GuardPolicy(), 0, lambda *_: None, body_timeout_s=TIMEOUT_S)
+    return mcp_app(services, auth, body_timeout_s=TIMEOUT_S)
 
 
 def client_of(app: McpApp) -> httpx.AsyncClient:

@@ -6,6 +6,7 @@ from crux.actors.mailbox import Mailbox
 from crux.domain.commands import Probe
 from crux.transport.front import Load
 from crux.transport.metrics import TOOL_BUCKETS_S, Metrics
+from crux.transport.wire import WireCounts
 
 Labels = dict[str, str]
 
@@ -91,3 +92,11 @@ def test_calls_are_told_apart_by_tool_and_outcome() -> None:
     for (tool, outcome), count in counts.items():
         name = "corecrux_tool_invocation_duration_seconds_count"
         assert reading(seen, name, tool=tool, outcome=outcome) == count
+
+
+def test_what_a_lean_listener_counts_is_there_by_its_name() -> None:
+    counts = WireCounts(accepted=7, connections=2, stuck_writes=1)
+    text = Metrics((), {}, dict, wires={"mcp": counts}).exposition().decode()
+    assert 'crux_wire_accepted_total{listener="mcp"} 7.0' in text
+    assert 'crux_wire_connections{listener="mcp"} 2.0' in text
+    assert 'crux_wire_stuck_writes_total{listener="mcp"} 1.0' in text

@@ -1,0 +1,189 @@
+"""The SessionRegistry and its outboxes: limits, ownership, replacement, keep-alive, stuck readers."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+import trio.testing
+
+from crux.actors.mailbox import Mailbox
+from crux.actors.outbox import MOST_BYTES, Outbox
+from crux.actors.sessions import (
+    KEEP_ALIVE,
+    KEEP_ALIVE_S,
+    LIST_CHANGED,
+    AnnounceTools,
+    CloseStream,
+    CountStreams,
+    EndStreams,
+    OpenStream,
+    SessionRegistry,
+    StreamOpened,
+)
+from crux.actors.supervisor import Supervised, start_all
+from crux.domain.streams import SessionOwnerMismatch, StreamLimit, StreamLimits, owner_key
+
+NO_LIMITS = StreamLimits(0, 0)
+
+
+@pytest.fixture
+async def registry(nursery: trio.Nursery) -> Mailbox:
+    mailbox = Mailbox("sessions")
+    await start_all(nursery, [Supervised(mailbox, SessionRegistry)])
+    return mailbox
+
+
+async def opened(
+    registry: Mailbox, owner: str = "agent:bob", session_id: str | None = None, limits: StreamLimits = NO_LIMITS
+) -> StreamOpened:
+    return await registry.ask(OpenStream(owner, limits, session_id))
+
+
+async def test_a_stream_without_an_id_gets_a_fresh_one(registry: Mailbox) -> None:
+    first, second = await opened(registry), await opened(registry)
+    assert len(first.session_id) == 32
+    assert first.session_id != second.session_id
+    assert await registry.ask(CountStreams()) == 2
+
+
+async def test_an_announcement_reaches_its_stream_and_no_other(
+    registry: Mailbox, autojump_clock: trio.testing.MockClock
+) -> None:
+    mine, other = await opened(registry, session_id="mine"), await opened(registry, session_id="other")
+    assert await registry.ask(AnnounceTools("mine"))
+    assert not await registry.ask(AnnounceTools("unknown"))
+    assert await mine.outbox.take() == LIST_CHANGED
+    with trio.move_on_after(1) as waited:
+        await other.outbox.take()
+    assert waited.cancelled_caught
+
+
+async def test_the_newest_stream_of_the_same_session_and_owner_takes_over(registry: Mailbox) -> None:
+    first = await opened(registry, session_id="s")
+    second = await opened(registry, session_id="s")
+    assert await first.outbox.take() == b""
+    await registry.ask(CloseStream("s", first.outbox))
+    assert await registry.ask(AnnounceTools("s")), "the end of the old one does not end the new one"
+    assert await second.outbox.take() == LIST_CHANGED
+    assert await registry.ask(CountStreams()) == 1
+
+
+async def test_a_live_session_of_another_owner_is_refused_and_a_closed_one_is_not(registry: Mailbox) -> None:
+    first = await opened(registry, "agent:bob", "s")
+    with pytest.raises(SessionOwnerMismatch):
+        await opened(registry, "agent:eve", "s")
+    await registry.ask(CloseStream("s", first.outbox))
+    await opened(registry, "agent:eve", "s")
+
+
+@pytest.mark.parametrize(("limit", "open_before", "fits"), [(3, 2, True), (3, 3, False), (0, 100, True)])
+async def test_there_are_as_many_streams_as_there_may_be(
+    registry: Mailbox, limit: int, open_before: int, fits: bool
+) -> None:
+    for number in range(open_before):
+        await opened(registry, f"ip:{number}")
+    limits = StreamLimits(limit, 0)
+    if fits:
+        await opened(registry, limits=limits)
+        return
+    with pytest.raises(StreamLimit) as caught:
+        await opened(registry, limits=limits)
+    assert (caught.value.scope, caught.value.limit) == ("global", limit)
+
+
+@pytest.mark.parametrize(("limit", "open_before", "fits"), [(3, 2, True), (3, 3, False), (0, 100, True)])
+async def test_an_owner_has_as_many_as_it_may_have(registry: Mailbox, limit: int, open_before: int, fits: bool) -> None:
+    for _ in range(open_before):
+        await opened(registry, "agent:bob")
+    limits = StreamLimits(0, limit)
+    await opened(registry, "agent:eve", limits=limits)
+    if fits:
+        await opened(registry, "agent:bob", limits=limits)
+        return
+    with pytest.raises(StreamLimit) as caught:
+        await opened(registry, "agent:bob", limits=limits)
+    assert (caught.value.scope, caught.value.limit) == ("owner", limit)
+
+
+async def test_replacing_a_stream_needs_no_place_of_its_own(registry: Mailbox) -> None:
+    limits = StreamLimits(2, 2)
+    await opened(registry, session_id="a", limits=limits)
+    await opened(registry, session_id="b", limits=limits)
+    await opened(registry, session_id="a", limits=limits)
+    assert await registry.ask(CountStreams()) == 2
+
+
+async def test_streams_that_ended_by_themselves_make_room(registry: Mailbox) -> None:
+    limits = StreamLimits(1, 1)
+    first = await opened(registry, limits=limits)
+    first.outbox.end()
+    await opened(registry, limits=limits)
+
+
+async def test_every_stream_hears_something_within_the_keep_alive_time(
+    registry: Mailbox, autojump_clock: trio.testing.MockClock
+) -> None:
+    streams = [await opened(registry) for _ in range(3)]
+    began = trio.current_time()
+    for stream in streams:
+        assert await stream.outbox.take() == KEEP_ALIVE
+    assert trio.current_time() - began <= KEEP_ALIVE_S
+
+
+async def test_a_stuck_reader_loses_its_stream(registry: Mailbox) -> None:
+    stuck = await opened(registry, session_id="stuck")
+    for _ in range(MOST_BYTES // len(LIST_CHANGED)):
+        assert await registry.ask(AnnounceTools("stuck"))
+    assert not await registry.ask(AnnounceTools("stuck"))
+    assert stuck.outbox.ended
+    assert await registry.ask(CountStreams()) == 0
+
+
+async def test_a_stuck_reader_loses_its_stream_to_keep_alives_too(
+    registry: Mailbox, autojump_clock: trio.testing.MockClock
+) -> None:
+    stuck = await opened(registry)
+    await trio.sleep(KEEP_ALIVE_S * (MOST_BYTES // len(KEEP_ALIVE) + 2))
+    assert stuck.outbox.ended
+    assert await registry.ask(CountStreams()) == 0
+
+
+async def test_all_streams_end_together(registry: Mailbox) -> None:
+    streams = [await opened(registry) for _ in range(3)]
+    assert await registry.ask(EndStreams()) == 3
+    assert [await stream.outbox.take() for stream in streams] == [b"", b"", b""]
+
+
+async def test_a_restart_of_the_registry_ends_its_streams(autojump_clock: trio.testing.MockClock) -> None:
+    mailbox = Mailbox("sessions")
+    async with trio.open_nursery() as nursery:
+        await start_all(nursery, [Supervised(mailbox, SessionRegistry)])
+        stream = await opened(mailbox)
+        nursery.cancel_scope.cancel()
+    assert await stream.outbox.take() == b""
+
+
+async def test_what_waited_is_sent_before_the_end() -> None:
+    outbox = Outbox()
+    outbox.put(b"a")
+    outbox.put(b"b")
+    outbox.end()
+    assert not outbox.put(b"c")
+    assert [await outbox.take(), await outbox.take()] == [b"ab", b""]
+
+
+async def test_a_cancelled_reader_leaves_nothing_behind() -> None:
+    outbox = Outbox()
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        await outbox.take()
+    outbox.put(b"a")
+    assert await outbox.take() == b"a"
+
+
+@pytest.mark.parametrize(
+    ("agent", "address", "key"),
+    [("bob", "10.0.0.1", "agent:bob"), (None, "10.0.0.1", "ip:10.0.0.1"), (None, None, "anonymous")],
+)
+def test_a_stream_belongs_to_the_agent_or_the_address(agent: str | None, address: str | None, key: str) -> None:
+    assert owner_key(agent, address) == key
