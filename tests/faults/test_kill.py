@@ -92,7 +92,7 @@ async def test_nothing_acknowledged_is_lost_to_kill_minus_nine(tmp_path: Path) -
 
 async def check_index(engine: SqliteEngine) -> None:
     """The search index holds exactly the live facts."""
-    connection = engine._readers._inline
+    connection = engine._readers._idle[0]
     live = connection.execute(
         "SELECT seq FROM facts WHERE deleted = 0 AND superseded_by IS NULL AND (owner IS NOT '' OR shown GLOB '__bootstrap__::*') ORDER BY seq"
     ).fetchall()

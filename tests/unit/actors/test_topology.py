@@ -23,7 +23,8 @@ async def test_the_daemon_starts_exactly_the_actors_that_are_declared(tmp_path: 
     engine = await SqliteEngine.open(tmp_path, DecayPolicy())
     mailboxes = {name: Mailbox(name) for name in ASKS}
     services = Services(
-        **mailboxes,
+        facts=mailboxes["facts"],
+        recall=mailboxes["recall"],
         clock=SystemClock(),
         privacy=PrivacyRules(),
         decay=DecayPolicy(),
