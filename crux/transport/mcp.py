@@ -9,6 +9,7 @@ import msgspec
 import trio
 
 from crux import __version__
+from crux.domain.agents import Agent
 from crux.domain.privacy import ANONYMOUS, Viewer
 from crux.errors import METHOD_NOT_FOUND, CruxError, ParseError, PayloadTooLarge, Unauthorized
 from crux.logs import get_logger
@@ -19,7 +20,6 @@ from crux.transport.asgi import (
     Pairs,
     PeerGone,
     Receive,
-    RequestTimeout,
     Scope,
     Send,
     header,
@@ -64,6 +64,17 @@ class MethodNotFound(CruxError):
     """A method that this server does not have."""
 
     code = METHOD_NOT_FOUND
+
+
+class _Refused(Exception):
+    """A request that is refused before JSON-RPC, with what is answered."""
+
+    def __init__(self, status: int, error: str, hint: str, headers: Pairs = ()) -> None:
+        super().__init__(hint)
+        self.status = status
+        self.error = error
+        self.hint = hint
+        self.headers = headers
 
 
 class McpApp:
@@ -126,29 +137,19 @@ class McpApp:
         elif (method := self._methods.get(scope["method"])) is None:
             await respond(send, 405, headers=[ALLOW])
         else:
-            await method(scope, receive, send)
+            try:
+                await method(scope, receive, send)
+            except _Refused as refusal:
+                body = render_gate(refusal.status, refusal.error, refusal.hint)[1]
+                cors = cors_headers(scope["headers"], self._policy)
+                await respond(send, refusal.status, body, [JSON, *refusal.headers, *cors])
 
     async def _post(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers = scope["headers"]
-        cors = cors_headers(headers, self._policy)
+        agent, session = self._admit(scope)
+        cors = cors_headers(scope["headers"], self._policy)
         try:
-            agent = self._auth.authenticate(headers)
-        except Unauthorized as error:
-            await _gate(send, 401, "unauthorized", error.message, cors)
-            return
-        session = session_header(headers)
-        if isinstance(session, Refusal):
-            await _gate(send, session.status, session.error, session.hint, cors)
-            return
-        try:
-            request = read_request(await self._read_body(receive))
+            request = read_request(await self._read_body(scope, receive))
         except PeerGone:
-            return
-        except PayloadTooLarge as error:
-            await _gate(send, 413, "payload-too-large", error.message, cors)
-            return
-        except RequestTimeout as error:
-            await _gate(send, 408, "request-timeout", error.message, [*_closing(scope), *cors])
             return
         except ParseError as error:
             await respond(send, 200, error_response(None, error), [JSON, *cors])
@@ -164,14 +165,28 @@ class McpApp:
             session = uuid.uuid4().hex
         await respond(send, 200, body, [JSON, *_echo(session), *cors])
 
-    async def _read_body(self, receive: Receive) -> bytes:
-        if self._body_timeout_s is None:
-            return await read_body(receive, self._max_body)
-        with trio.move_on_after(self._body_timeout_s):
-            return await read_body(receive, self._max_body)
-        raise RequestTimeout(
-            f"the body was not whole within {self._body_timeout_s:g} s: nothing was done, send it again"
-        )
+    def _admit(self, scope: Scope) -> tuple[Agent | None, str | None]:
+        """Who calls, and the session id that was sent. Raises `_Refused` (protocol contract 1.2, gates 1 and 2)."""
+        headers = scope["headers"]
+        try:
+            agent = self._auth.authenticate(headers)
+        except Unauthorized as error:
+            raise _Refused(401, "unauthorized", error.message) from None
+        session = session_header(headers)
+        if isinstance(session, Refusal):
+            raise _Refused(session.status, session.error, session.hint)
+        return agent, session
+
+    async def _read_body(self, scope: Scope, receive: Receive) -> bytes:
+        try:
+            if self._body_timeout_s is None:
+                return await read_body(receive, self._max_body)
+            with trio.move_on_after(self._body_timeout_s):
+                return await read_body(receive, self._max_body)
+        except PayloadTooLarge as error:
+            raise _Refused(413, "payload-too-large", error.message) from None
+        late = f"the body was not whole within {self._body_timeout_s:g} s: nothing was done, send it again"
+        raise _Refused(408, "request-timeout", late, _closing(scope))
 
     async def _dispatch(self, request: Request, call: Call) -> bytes:
         """The response to a request with an id. Failures are in it, under HTTP 200 (seed 11.4)."""
@@ -194,17 +209,8 @@ class McpApp:
         await respond(send, 200, self._discovery, [JSON, *cors_headers(scope["headers"], self._policy)])
 
     async def _stream(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers = scope["headers"]
-        cors = cors_headers(headers, self._policy)
-        try:
-            agent = self._auth.authenticate(headers)
-        except Unauthorized as error:
-            await _gate(send, 401, "unauthorized", error.message, cors)
-            return
-        session = session_header(headers)
-        if isinstance(session, Refusal):
-            await _gate(send, session.status, session.error, session.hint, cors)
-            return
+        agent, session = self._admit(scope)
+        cors = cors_headers(scope["headers"], self._policy)
         name = None if agent is None else agent.name
         await self._streams.serve(scope, receive, send, agent=name, session=session, headers=cors)
 
@@ -233,10 +239,6 @@ def _echo(session: str | None) -> Pairs:
 def _closing(scope: Scope) -> Pairs:
     """What announces that the connection ends (RFC 9110 15.5.9); HTTP/2 has no such header (RFC 9113 8.2.2)."""
     return [(b"connection", b"close")] if scope["http_version"].startswith("1") else []
-
-
-async def _gate(send: Send, status: int, error: str, hint: str, headers: Pairs) -> None:
-    await respond(send, status, render_gate(status, error, hint)[1], [JSON, *headers])
 
 
 def render_gate(status: int, error: str, hint: str) -> tuple[bytes, bytes]:
