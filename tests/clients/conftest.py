@@ -1,4 +1,4 @@
-"""Every test here runs once for each SDK."""
+"""Every test here runs once for each SDK, on each server of the MCP port."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from crux.config import ServerKind
 from tests.clients.client import Client, Exchange
 from tests.clients.sdks import KINDS, Kind
 from tests.daemons import Daemon
@@ -17,14 +18,21 @@ def kind(request: pytest.FixtureRequest) -> Kind:
     return found
 
 
+@pytest.fixture(scope="module", params=ServerKind, ids=lambda server: server.value)
+def server(request: pytest.FixtureRequest) -> str:
+    """What serves the MCP port, as the setting's value."""
+    name: str = request.param.value
+    return name
+
+
 @pytest.fixture(scope="module")
-def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
-    with Daemon(tmp_path_factory.mktemp("daemon")) as daemon:
+def daemon(tmp_path_factory: pytest.TempPathFactory, server: str) -> Iterator[Daemon]:
+    with Daemon(tmp_path_factory.mktemp("daemon"), CRUX_MCP_SERVER=server) as daemon:
         yield daemon
 
 
 @pytest.fixture(scope="module")
-def wire(kind: Kind) -> list[Exchange]:
+def wire(kind: Kind, server: str) -> list[Exchange]:
     """What `client` has exchanged with the daemon so far."""
     return []
 

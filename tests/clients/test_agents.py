@@ -14,9 +14,9 @@ TOKENS = {"alice": "alice-token-of-32-characters-or-more", "bob": "bob-token-of-
 
 
 @pytest.fixture(scope="module")
-def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+def daemon(tmp_path_factory: pytest.TempPathFactory, server: str) -> Iterator[Daemon]:
     agents = ",".join(f"{name}:{token}" for name, token in TOKENS.items())
-    with Daemon(tmp_path_factory.mktemp("daemon"), CRUX_AGENT_TOKENS=agents) as daemon:
+    with Daemon(tmp_path_factory.mktemp("daemon"), CRUX_AGENT_TOKENS=agents, CRUX_MCP_SERVER=server) as daemon:
         yield daemon
 
 

@@ -12,9 +12,9 @@ from tests.daemons import Daemon
 
 
 @pytest.mark.parametrize("ended", ["stop", "kill"])
-def test_a_session_outlives_the_daemon(kind: Kind, tmp_path: Path, ended: str) -> None:
+def test_a_session_outlives_the_daemon(kind: Kind, tmp_path: Path, server: str, ended: str) -> None:
     wire: list[Exchange] = []
-    with Daemon(tmp_path) as daemon:
+    with Daemon(tmp_path, CRUX_MCP_SERVER=server) as daemon:
         address = daemon.mcp
         with kind.connect(daemon.mcp, None, wire) as client:
             stored = client.call("store_fact", entity="before", key="k", value="v")
