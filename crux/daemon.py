@@ -172,6 +172,7 @@ async def serve(
                 guard,
                 settings.max_body_bytes,
                 observe=metrics.observe_tool,
+                surface=settings.tool_surface,
                 streams=EventStreams(
                     mailboxes["sessions"],
                     StreamLimits(settings.sse_max_sessions, settings.sse_max_sessions_per_owner),

@@ -13,6 +13,7 @@ from crux.config import parsers
 from crux.config.declaration import Group, setting
 from crux.config.parsers import AuthMode
 from crux.config.wire import WireSettings
+from crux.domain.surface import SurfaceMode
 from crux.logs import LogFormat, LogLevel, Redact
 
 AGENT_HTTP_SCOPES = frozenset(
@@ -175,6 +176,14 @@ class Settings(WireSettings):
         group=Group.LIMITS,
         parse=parsers.whole(1),
         meaning="Seconds until an unanswered request is given up. Event streams are not cut.",
+    )
+    tool_surface: SurfaceMode = setting(
+        SurfaceMode.FULL,
+        env="CORECRUXD_TOOL_SURFACE",
+        group=Group.LISTENERS,
+        parse=SurfaceMode.named,
+        meaning="Which tools `tools/list` shows: `full`, or the core floor with `minimal` and `dynamic`. "
+        "Hidden ones stay callable. Anything else counts as `full`.",
     )
     sse_max_sessions: int = setting(
         1024,

@@ -11,6 +11,7 @@ import trio
 from crux import __version__
 from crux.domain.agents import Agent
 from crux.domain.privacy import ANONYMOUS, Viewer
+from crux.domain.surface import SurfaceMode, shape
 from crux.errors import METHOD_NOT_FOUND, CruxError, ParseError, PayloadTooLarge, Unauthorized
 from crux.logs import get_logger
 from crux.tools.pipeline import Observe, call_tool
@@ -93,6 +94,7 @@ class McpApp:
         *,
         observe: Observe,
         streams: EventStreams,
+        surface: SurfaceMode = SurfaceMode.FULL,
         body_timeout_s: float | None = None,
     ) -> None:
         self._auth = auth
@@ -113,10 +115,11 @@ class McpApp:
                 "docs": DOCS,
             },
         }
+        listed = shape(surface, None, (), services.catalogue.tools)
         self._results: Mapping[str, bytes] = {
             "initialize": encode(handshake),
             "notifications/initialized": b"null",
-            "tools/list": encode({"tools": [tool.listing() for tool in services.catalogue.tools]}),
+            "tools/list": encode({"tools": [tool.listing() for tool in listed]}),
         }
         self._anonymous = Call(None, ANONYMOUS, services)
         self._calls = {name: Call(name, Viewer((name,)), services) for name in auth.names}

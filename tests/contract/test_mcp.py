@@ -13,6 +13,7 @@ import trio
 
 from crux import __version__
 from crux.config import ServerKind
+from crux.domain.surface import SurfaceMode
 from tests.serving import Serving, serving, tool
 
 TOKEN = "bob-token-" + "0" * 32
@@ -145,6 +146,19 @@ async def test_the_list_shows_the_tools_that_work(daemon: Serving, client: httpx
         "fact_history",
         "get_agent_identity",
     ]
+
+
+FLOOR = ["store_fact", "query_facts", "get_bootstrap", "get_agent_identity"]
+
+
+@pytest.mark.parametrize("surface", [SurfaceMode.MINIMAL, SurfaceMode.DYNAMIC])
+async def test_a_narrow_surface_lists_the_floor_and_hides_nothing_from_a_call(
+    tmp_path: Path, client: httpx.AsyncClient, surface: SurfaceMode
+) -> None:
+    async with serving(tmp_path, tool_surface=surface) as daemon:
+        listed = (await client.post(daemon.mcp, json=BODY)).json()["result"]["tools"]
+        assert [entry["name"] for entry in listed] == FLOOR
+        assert text_of(await tool(client, daemon.mcp, "list_entities")) == {"entities": []}
 
 
 @pytest.mark.parametrize("params", [None, {}, [], "x", {"name": 7}, {"name": None}, {"arguments": {}}])

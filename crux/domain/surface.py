@@ -1,0 +1,111 @@
+"""Which tools `tools/list` advertises: all, the core floor, or the floor and what suits the caller's work (seed 11.10).
+
+Shaping only narrows a list, and only the list: a tool that is left out stays callable by name.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
+from itertools import islice
+from types import MappingProxyType
+from typing import Final, Protocol, TypeVar
+
+from attrs import frozen
+
+INTENT_TTL_S = 3600
+MOST_PICKS = 12
+CALLS_READ = 50
+
+_BOOST_PER_CALL = 4
+_MOST_BOOST = 12
+
+# For each intent, what a tool of an affinity scores. No tool has the affinity journal or economy: the seed discloses
+# them as dead, so they are not here.
+BIASES: Final[Mapping[str, Mapping[str, int]]] = MappingProxyType(
+    {
+        "audit_review": {"audit": 30, "proof": 20, "retrieval": 10},
+        "compliance_export": {"audit": 30, "proof": 25},
+        "document_ingest": {"memory": 30, "retrieval": 10},
+        "session_review": {"session": 30, "memory": 20},
+        "knowledge_query": {"retrieval": 30, "memory": 20, "session": 5},
+    }
+)
+
+
+class SurfaceMode(StrEnum):
+    """How much of the catalogue is advertised."""
+
+    FULL = "full"
+    MINIMAL = "minimal"
+    DYNAMIC = "dynamic"
+
+    @classmethod
+    def named(cls, text: str) -> "SurfaceMode":
+        """The mode that `text` names in any case; anything else is full, so that a typo never hides a tool."""
+        try:
+            return cls(text.strip().lower())
+        except ValueError:
+            return cls.FULL
+
+
+class Advertised(Protocol):
+    """What shaping asks of a tool. `floor_rank` is its place in the core floor; None: it is not of the floor."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def affinity(self) -> str | None: ...
+    @property
+    def floor_rank(self) -> int | None: ...
+
+
+ShownTool = TypeVar("ShownTool", bound=Advertised)
+
+
+@frozen
+class IntentRecord:
+    """What a caller said its work is, and when."""
+
+    intent: str
+    declared_us: int
+
+    @classmethod
+    def declared(cls, text: str, *, now_us: int) -> "IntentRecord | None":
+        """The record that a declaration leaves; None: a blank one clears the earlier record."""
+        intent = text.strip()
+        return cls(intent, now_us) if intent else None
+
+    def holds(self, *, now_us: int) -> bool:
+        """Whether the record still counts: its age is an hour at most."""
+        return now_us - self.declared_us <= INTENT_TTL_S * 1_000_000
+
+
+def shape(
+    mode: SurfaceMode, intent: str | None, recent_calls: Iterable[str], tools: Sequence[ShownTool]
+) -> tuple[ShownTool, ...]:
+    """The tools to advertise out of `tools`, in order.
+
+    `tools` are those that the caller may see, in catalogue order, extension tools last. `recent_calls` are the names of
+    the caller's traced calls, newest first. An intent that is none of the five means the floor alone.
+    """
+    if mode is SurfaceMode.FULL:
+        return tuple(tools)
+    ranked = [(tool.floor_rank, tool) for tool in tools if tool.floor_rank is not None]
+    floor = tuple(tool for _, tool in sorted(ranked, key=lambda pair: pair[0]))
+    if mode is SurfaceMode.MINIMAL or intent is None or (bias := BIASES.get(intent)) is None:
+        return floor
+    return floor + _picks(bias, boosts(recent_calls), tools)
+
+
+def boosts(recent_calls: Iterable[str]) -> Mapping[str, int]:
+    """What each recently called tool scores for it: less, at most, than the strongest bias of an intent."""
+    calls = Counter(islice(recent_calls, CALLS_READ))
+    return {name: min(_BOOST_PER_CALL * count, _MOST_BOOST) for name, count in calls.items()}
+
+
+def _picks(bias: Mapping[str, int], boost: Mapping[str, int], tools: Sequence[ShownTool]) -> tuple[ShownTool, ...]:
+    scored = [
+        (bias.get(tool.affinity or "", 0) + boost.get(tool.name, 0), tool) for tool in tools if tool.floor_rank is None
+    ]
+    best = sorted(scored, key=lambda pair: -pair[0])
+    return tuple(tool for score, tool in best[:MOST_PICKS] if score > 0)
