@@ -18,7 +18,7 @@ from crux.transport.wire import WireCounts, WireLimits, WireServer
 from crux.transport.wire.byways import StreamByway
 from crux.transport.wire.connection import Connection
 from crux.transport.wire.server import sweep
-from crux.transport.wire.states import Address, Place
+from crux.transport.wire.states import Place
 
 LONGER_THAN_ANY_TEST_S = 2000.0
 STAMP = b"date: Tue, 30 Nov 2027 00:00:00 GMT\r\nserver: crux\r\n"
@@ -105,7 +105,7 @@ class Wired:
 
 @asynccontextmanager
 async def wired(
-    app: App, limits: WireLimits | None = None, *, lockstep: bool = False, client: Address = ("127.0.0.1", 40000)
+    app: App, limits: WireLimits | None = None, *, lockstep: bool = False, byway: type[StreamByway] = StreamByway
 ) -> AsyncIterator[Wired]:
     """A connection over memory that is served and swept. On `lockstep` a send waits until all of it is read."""
     ours, theirs = lockstep_stream_pair() if lockstep else memory_stream_pair()
@@ -114,7 +114,7 @@ async def wired(
             place = Place(
                 app=app, limits=limits or WireLimits(), nursery=nursery, stamp=STAMP, server=("127.0.0.1", 14801)
             )
-            connection = Connection(StreamByway(theirs), client, place)
+            connection = Connection(byway(theirs), ("127.0.0.1", 40000), place)
             found = Wired(Client(ours), connection, place)
 
             async def run() -> None:

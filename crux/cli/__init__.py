@@ -11,9 +11,11 @@ __all__ = ["corecruxd", "main"]
 
 _COMMANDS = {
     "serve": Lazy("crux.cli.serve", "serve", "Run the daemon."),
+    "connect": Lazy("crux.cli.connect", "connect", "Make an agent's program use this daemon."),
     "config": Lazy("crux.cli.config", "config", "Show every setting and where its value comes from."),
     "doctor": Lazy("crux.cli.doctor", "doctor", "Find what is wrong and say how to mend it."),
     "facts": Lazy("crux.cli.facts", "facts", "Read and write facts through the running daemon."),
+    "mcp-stdio": Lazy("crux.cli.mcp_stdio", "mcp_stdio", "Speak MCP on standard input and output."),
     "version": Lazy("crux.cli.version", "version", "Print the version."),
 }
 
