@@ -104,6 +104,12 @@ class Overloaded(CruxError):
     retry_after_s = 1
 
 
+class ResultTooLarge(CruxError):
+    """What was asked for does not fit one answer."""
+
+    status = 413
+
+
 class StorageFull(CruxError):
     """The disk took no more; nothing of the write was kept."""
 

@@ -35,7 +35,7 @@ class FactStore(BatchActor):
         commands = [message for message in messages if not isinstance(message, CheckReadiness)]
         if not commands and (self._failing is not None or trio.current_time() - self._written_at > PROBE_AGE_S):
             commands.append(Probe())
-        outcomes = await self._engine.commit(commands, self._clock.now_us()) if commands else []
+        outcomes = await self._commit(commands) if commands else []
         for result in outcomes:
             if isinstance(result, StorageFull | StorageUnavailable):
                 self._failing = result
@@ -44,7 +44,15 @@ class FactStore(BatchActor):
         replies = iter(outcomes)
         return [self._readiness() if isinstance(message, CheckReadiness) else next(replies) for message in messages]
 
+    async def _commit(self, commands: Sequence[Message[Any]]) -> Sequence[object]:
+        # A write to a file that has no name any more would be acknowledged and lost.
+        if (problem := self._engine.problem()) is not None:
+            return [StorageUnavailable(problem)] * len(commands)
+        return await self._engine.commit(commands, self._clock.now_us())
+
     def _readiness(self) -> Readiness:
+        if (problem := self._engine.problem()) is not None:
+            return Readiness((("data_dir", problem),))
         problems = [("storage_writes", self._failing.message)] if self._failing else []
         free = self._engine.free_bytes()
         if free < SPARE_BYTES:

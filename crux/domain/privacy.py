@@ -123,6 +123,9 @@ class Viewer:
         return self.owners[0] if self.owners else None
 
 
+# Who owns what no agent does and is private all the same; no agent or passport has an empty name.
+DAEMON = ""
+
 ANONYMOUS = Viewer()
 RAW_ADMIN = Viewer(sees_all=True)
 

@@ -34,7 +34,10 @@ def hold(directory: Path, holder: Mapping[str, object]) -> Iterator[Callable[[Ma
                 f"{directory} is in use by another daemon ({describe(holder_of(directory))}); stop it, "
                 "or set CORECRUXD_DATA_DIR to another directory"
             ) from None
-        _write_holder(lock, holder)
+        try:
+            _write_holder(lock, holder)
+        except OSError as error:
+            raise StartRefused(f"the data directory {directory} takes no more ({error.strerror}); make room") from error
         yield partial(_write_holder, lock)
     finally:
         os.close(lock)

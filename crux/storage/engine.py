@@ -33,8 +33,12 @@ class Engine(Protocol):
         """The reply to any read, without holding up the event loop; given up when nobody wants it any more."""
         ...
 
+    def problem(self) -> str | None:
+        """What keeps writes from being safe where the data is kept, if anything."""
+        ...
+
     def free_bytes(self) -> int:
-        """Room left for data."""
+        """Room left for data; only while there is no `problem`."""
         ...
 
     def sizes(self) -> Mapping[str, int]:
@@ -52,6 +56,8 @@ class SqliteEngine:
     def __init__(self, directory: Path, policy: DecayPolicy) -> None:
         self._path = directory / DATABASE
         prepare(self._path)
+        kept = self._path.stat()
+        self._identity = (kept.st_dev, kept.st_ino)
         self._writer = Writer(self._path)
         self._readers = Readers(self._path, policy)
         self.commit = self._writer.commit
@@ -63,6 +69,15 @@ class SqliteEngine:
         """Open the database in `directory`, making or migrating it first. Raises `StartRefused` where it cannot be
         used."""
         return await trio.to_thread.run_sync(cls, directory, policy)
+
+    def problem(self) -> str | None:
+        try:
+            found = self._path.stat()
+        except OSError as error:
+            return f"{self._path} is gone ({error.strerror}): stop the daemon and put the directory back"
+        if (found.st_dev, found.st_ino) != self._identity:
+            return f"{self._path} was replaced while the daemon runs: restart it"
+        return None
 
     def free_bytes(self) -> int:
         room = os.statvfs(self._path.parent)

@@ -28,23 +28,50 @@ class ReadTooLong(Exception):
     """A read used up its steps on the event loop's thread."""
 
 
+class Reader:
+    """One read-only connection, for one read at a time."""
+
+    def __init__(self, path: Path, policy: DecayPolicy) -> None:
+        self.connection = connect_reader(path)
+        self._policy = policy
+        self._is_over: Callable[[], bool] = lambda: False
+        register_functions(self.connection, self._look)
+        self.connection.set_progress_handler(self._look, STEPS_BETWEEN_LOOKS)
+
+    def read(self, message: Message[Any], is_over: Callable[[], bool]) -> object:
+        """The reply; raises `ReadTooLong` as soon as it is noticed that `is_over` holds."""
+        self._is_over = is_over
+        with storage_errors():
+            try:
+                reply = read(message, self.connection, self._policy)
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorname == "SQLITE_INTERRUPT":
+                    raise ReadTooLong from error
+                raise
+            except MemoryError:
+                raise Overloaded("the search needs more memory than there is; narrow it by entity or words") from None
+        if is_over():
+            raise ReadTooLong
+        return reply
+
+    def _look(self) -> bool:
+        return self._is_over()
+
+
 class Readers:
     """Answers reads, as of the last commit. They never wait for the writer."""
 
     def __init__(self, path: Path, policy: DecayPolicy) -> None:
-        self._policy = policy
-        self._inline_ends = 0.0
-        self._inline = _open(path)
-        self._inline.set_progress_handler(lambda: int(time.monotonic() > self._inline_ends), STEPS_BETWEEN_LOOKS)
-        self._idle = [_open(path) for _ in range(THREADS)]
+        self._inline = Reader(path, policy)
+        self._idle = [Reader(path, policy) for _ in range(THREADS)]
         self._limiter = trio.CapacityLimiter(THREADS)
 
     def read_now(self, message: Message[Any]) -> object:
         """The reply, on this thread; raises `ReadTooLong` when it takes more than `INLINE_S`, or is sure to."""
         if needs_scan(message):
             raise ReadTooLong
-        self._inline_ends = time.monotonic() + INLINE_S
-        return self._read(self._inline, message)
+        ends = time.thread_time() + INLINE_S
+        return self._inline.read(message, lambda: time.thread_time() > ends)
 
     async def read_apart(self, message: Message[Any], deadline_s: float, wanted: Callable[[], bool]) -> object:
         """The reply, from another thread.
@@ -54,22 +81,21 @@ class Readers:
         """
         ends = time.monotonic() + deadline_s
 
-        def give_up() -> int:
+        def is_over() -> bool:
             try:
                 trio.from_thread.check_cancelled()
             except trio.Cancelled:
-                return 1  # it is raised again where the thread is waited for
-            return int(time.monotonic() > ends or not wanted())
+                return True  # it is raised again where the thread is waited for
+            return time.monotonic() > ends or not wanted()
 
         def work() -> object:
-            connection = self._idle.pop()
-            connection.set_progress_handler(give_up, STEPS_BETWEEN_LOOKS)
+            if is_over():
+                raise ReadTooLong
+            reader = self._idle.pop()
             try:
-                if give_up():
-                    raise ReadTooLong
-                return self._read(connection, message)
+                return reader.read(message, is_over)
             finally:
-                self._idle.append(connection)
+                self._idle.append(reader)
 
         try:
             return await trio.to_thread.run_sync(work, limiter=self._limiter)
@@ -79,20 +105,5 @@ class Readers:
 
     def close(self) -> None:
         """Close every connection; no read may be under way."""
-        for connection in (self._inline, *self._idle):
-            connection.close()
-
-    def _read(self, connection: sqlite3.Connection, message: Message[Any]) -> object:
-        with storage_errors():
-            try:
-                return read(message, connection, self._policy)
-            except sqlite3.OperationalError as error:
-                if error.sqlite_errorname == "SQLITE_INTERRUPT":
-                    raise ReadTooLong from error
-                raise
-
-
-def _open(path: Path) -> sqlite3.Connection:
-    connection = connect_reader(path)
-    register_functions(connection)
-    return connection
+        for reader in (self._inline, *self._idle):
+            reader.connection.close()

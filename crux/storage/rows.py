@@ -5,7 +5,7 @@ from typing import Any
 
 from crux.domain.decay import Horizon
 from crux.domain.facts import Fact
-from crux.domain.privacy import split_entity
+from crux.domain.privacy import DAEMON, split_entity
 
 # In the order of `Fact`'s fields, so that a row is a fact's arguments; the last three need their own types.
 COLUMNS = (
@@ -55,7 +55,7 @@ def owner_and_shown(fact: Fact) -> tuple[str | None, str]:
     owner, logical = split_entity(fact.entity)
     if owner is not None:
         return owner, logical
-    return ("" if fact.private else None), fact.entity
+    return (DAEMON if fact.private else None), fact.entity
 
 
 def search_text(shown: str, key: str, value: str) -> str:

@@ -11,11 +11,15 @@ from crux.domain.decay import DecayPolicy, Horizon
 from crux.domain.facts import Fact
 from crux.domain.messages import Message
 from crux.domain.privacy import AGENT_PREFIX, Viewer, split_entity
+from crux.errors import ResultTooLarge
 from crux.storage.rows import COLUMNS, fact_of, search_text
 from crux.storage.transaction import fact_by_id, head_of
 
 TRIGRAM = 3
+PHRASE = 8
+# What one answer may hold of values; the first is always there.
 PAGE_BYTES = 8 * 1024 * 1024
+HISTORY_BYTES = 32 * 1024 * 1024
 LAST_CHARACTER = "\U0010ffff"
 
 
@@ -37,14 +41,26 @@ def needs_scan(message: Message[Any]) -> bool:
     return isinstance(message, Search) and bool(message.words) and not _is_indexed(message)
 
 
-def register_functions(connection: sqlite3.Connection) -> None:
-    """Make `has_word(words, shown, key, value)` known to SQL; `words` are joined by line breaks."""
+def register_functions(connection: sqlite3.Connection, is_over: Callable[[], bool]) -> None:
+    """Make `has_part(words, text)` and `holds(words, shown, key, value)` known to SQL; `words` are joined by line
+    breaks.
 
-    def has_word(words: str, shown: str, key: str, value: str) -> bool:
-        text = search_text(shown, key, value)
-        return any(word in text for word in words.split("\n"))
+    They look at `is_over` between words, since SQLite cannot interrupt them; what they say after it is worth nothing.
+    """
 
-    connection.create_function("has_word", 4, has_word, deterministic=True)
+    def has_part(words: str, text: str) -> bool:
+        for word in words.split("\n"):
+            if word in text:
+                return True
+            if is_over():
+                break
+        return False
+
+    def holds(words: str, shown: str, key: str, value: str) -> bool:
+        return has_part(words, search_text(shown, key, value))
+
+    connection.create_function("has_part", 2, has_part, deterministic=True)
+    connection.create_function("holds", 4, holds, deterministic=True)
 
 
 def _search(search: Search, connection: sqlite3.Connection, policy: DecayPolicy) -> Found:
@@ -80,12 +96,17 @@ def _search(search: Search, connection: sqlite3.Connection, policy: DecayPolicy)
         ) JOIN facts ON seq = hit ORDER BY rank DESC, at DESC, hit DESC
         """,
         (*total.parameters, *rank.parameters, *where.parameters, search.top_k),
-    ).fetchall()
-    if not rows:
-        return Found((), 0, 0)
-    *_, matching, everything = rows[0]
-    kept = tuple(fact_of(row[:-3]) for row in rows if floor is None or row[-3] >= floor)
-    return Found(kept, matching, everything - matching)
+    )
+    kept: list[Fact] = []
+    size = matching = everything = 0
+    for row in rows:
+        *columns, score, matching, everything = row
+        if size > PAGE_BYTES or (floor is not None and score < floor):
+            break
+        fact = fact_of(columns)
+        kept.append(fact)
+        size += fact.tokens * 4
+    return Found(tuple(kept), matching, everything - matching)
 
 
 def _effective(now_us: int, policy: DecayPolicy) -> Clause:
@@ -135,14 +156,20 @@ def _is_indexed(search: Search) -> bool:
 
 def _containing(search: Search) -> Clause:
     """Facts that hold any of the words as a part of their name, key or value."""
-    words = search.words
+    words = "\n".join(search.words)
     if search.include_superseded:
-        return Clause("has_word(?, shown, key, value)", ("\n".join(words),))
-    if _is_indexed(search):
-        phrases = " OR ".join('"' + word.replace('"', '""') + '"' for word in words)
+        return Clause("holds(?, shown, key, value)", (words,))
+    if not _is_indexed(search):
+        return Clause("seq IN (SELECT rowid FROM facts_text WHERE has_part(?, text))", (words,))
+    # The index is asked for the start of each word, and the text for the rest: on repetitive text, what a phrase costs
+    # grows with its length times the text's.
+    starts = dict.fromkeys(word[:PHRASE] for word in search.words)
+    phrases = " OR ".join('"' + start.replace('"', '""') + '"' for start in starts)
+    if all(len(word) <= PHRASE for word in search.words):
         return Clause("seq IN (SELECT rowid FROM facts_text WHERE facts_text MATCH ?)", (phrases,))
-    parts = " OR ".join(["instr(text, ?)"] * len(words))
-    return Clause(f"seq IN (SELECT rowid FROM facts_text WHERE {parts})", words)
+    return Clause(
+        "seq IN (SELECT rowid FROM facts_text WHERE facts_text MATCH ? AND has_part(?, text))", (phrases, words)
+    )
 
 
 def _fact_by_id(by_id: FactById, connection: sqlite3.Connection, policy: DecayPolicy) -> Fact | None:
@@ -158,6 +185,12 @@ def _chain(chain: Chain, connection: sqlite3.Connection, policy: DecayPolicy) ->
     if chain.key is not None:
         clauses.append(Clause("key = ?", (chain.key,)))
     where = _all(clauses)
+    (size,) = connection.execute(f"SELECT sum(tokens) * 4 FROM facts WHERE {where.sql}", where.parameters).fetchone()
+    if (size or 0) > HISTORY_BYTES:
+        raise ResultTooLarge(
+            f"the history holds {size} bytes and at most {HISTORY_BYTES} are given at once; "
+            "read it in pages with GET /v1/facts/export"
+        )
     rows = connection.execute(f"SELECT {COLUMNS} FROM facts WHERE {where.sql} ORDER BY seq", where.parameters)
     return tuple(fact_of(row) for row in rows)
 

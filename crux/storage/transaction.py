@@ -3,7 +3,7 @@
 import sqlite3
 
 from crux.domain.facts import Fact
-from crux.domain.privacy import reserved_prefix, split_entity
+from crux.domain.privacy import DAEMON, reserved_prefix, split_entity
 from crux.storage.rows import COLUMNS, fact_of, owner_and_shown, row_of, search_text
 
 _COUNT = COLUMNS.count(",") + 1
@@ -48,7 +48,7 @@ class Transaction:
         """Add a live fact, findable by its words from the commit on, but for the daemon's own records."""
         owner, shown = owner_and_shown(fact)
         seq = self._run(_INSERT, (owner, shown, *row_of(fact))).lastrowid
-        if owner != "" or reserved_prefix(fact.entity) is None:
+        if owner != DAEMON or reserved_prefix(fact.entity) is None:
             text = search_text(shown, fact.key, fact.value)
             self._run("INSERT INTO facts_text (rowid, text) VALUES (?, ?)", (seq, text))
 

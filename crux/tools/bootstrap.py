@@ -7,7 +7,7 @@ from attrs import frozen
 
 from crux.domain.bootstrap import normalise_topic, topic_prefix
 from crux.domain.commands import Search
-from crux.domain.privacy import RAW_ADMIN
+from crux.domain.privacy import DAEMON, Viewer, split_entity
 from crux.domain.tokens import of_text
 from crux.domain.words import query_words
 from crux.tools.registry import CRC_SCHEMA, CRC_WHEN, Call, Catalogue, tool
@@ -55,7 +55,7 @@ async def get_bootstrap(args: BootstrapArguments, call: Call) -> Bootstrap | NoB
     tool-output). Take it once at the start, or when a call fails in a way you did not expect."""
     found = await call.services.recall.ask(
         Search(
-            viewer=RAW_ADMIN,
+            viewer=Viewer((DAEMON, *call.viewer.owners)),
             now_us=call.services.clock.now_us(),
             entity_prefix=topic_prefix(args.topic),
             top_k=MOST_ENTRIES,
@@ -63,7 +63,7 @@ async def get_bootstrap(args: BootstrapArguments, call: Call) -> Bootstrap | NoB
             tenant=None,
         )
     )
-    stored = [BootstrapEntry(fact.entity, fact.key, fact.value) for fact in found.facts]
+    stored = [BootstrapEntry(split_entity(fact.entity)[1], fact.key, fact.value) for fact in found.facts]
     words = query_words(args.query)
     entries = [entry for entry in stored if not words or _holds(entry, words)]
     if args.topic is not None and normalise_topic(args.topic) == TOOL_OUTPUT:

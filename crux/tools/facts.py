@@ -14,6 +14,7 @@ from crux.tools.registry import Call, Effect, tool
 from crux.tools.schema import arg, shortened
 
 MOST_FACTS = 1000
+MOST_RETIRED = 256
 INSTANT = "an RFC 3339 instant such as 2026-11-30T18:59:22Z"
 _LEGACY = frozenset({"legacy", "v0", "none", "off"})
 
@@ -30,7 +31,9 @@ class StoreArguments:
         "How fast it goes stale: volatile a day, medium 35 days, stable a year, none never", default=None
     )
     freshness_horizon: str | None = arg("The same in words, such as '3 weeks'; horizon_class wins", default=None)
-    supersedes: tuple[str, ...] = arg("Ids of other facts that this one replaces", default=(), declare_default=False)
+    supersedes: tuple[str, ...] = arg(
+        "Ids of other facts that this one replaces, at most 256", default=(), declare_default=False
+    )
 
 
 class FactStored(msgspec.Struct, frozen=True):
@@ -53,6 +56,10 @@ class FactStored(msgspec.Struct, frozen=True):
 async def store_fact(args: StoreArguments, call: Call) -> FactStored:
     """Store one fact, durably. An earlier value of the same entity and key becomes history, so store again to correct;
     to retire facts of other entities name them in supersedes. Returns the fact's id and version."""
+    if len(args.supersedes) > MOST_RETIRED:
+        raise InvalidArgument(
+            f"'supersedes' must be at most {MOST_RETIRED} ids, got {len(args.supersedes)}", data={"param": "supersedes"}
+        )
     draft = draft_fact(
         entity=args.entity,
         key=args.key,

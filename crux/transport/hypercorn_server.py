@@ -29,6 +29,8 @@ log = get_logger("crux.hypercorn")
 KEEP_ALIVE_S = 75
 READ_TIMEOUT_S = 120
 CUT_GRACE_S = 0.5
+# Each may hold a whole answer that its peer does not read.
+H2_STREAMS = 16
 # How long a peer may take to read what it is sent. Some 16 MiB, a large answer, take ten seconds on a poor network; a
 # peer that needs thirty reads nothing, or holds for one slow answer a slot that many quick ones wait for.
 SEND_S = 30.0
@@ -54,8 +56,13 @@ class Peer:
         return self.stream.socket
 
     async def answer(self, send: Send, message: Message) -> None:
-        """Hand Hypercorn a part of an answer; cuts a peer that keeps it waiting, as HTTP/2 lets it without a send."""
-        with trio.move_on_after(self.send_s):
+        """Hand Hypercorn a part of an answer; cuts a peer that keeps it waiting, as HTTP/2 lets it without a send.
+
+        Shielded, within that deadline: with the last part Hypercorn first tells the application that the peer has left,
+        and an application that cancels itself on such news (Quart-trio) would cancel Hypercorn's own end of the
+        exchange.
+        """
+        with trio.CancelScope(deadline=trio.current_time() + self.send_s, shield=True):
             await send(message)
             return
         self.cut()
@@ -104,6 +111,7 @@ class HypercornServer:
         config.keep_alive_timeout = KEEP_ALIVE_S
         config.read_timeout = READ_TIMEOUT_S
         config.keep_alive_max_requests = sys.maxsize
+        config.h2_max_concurrent_streams = H2_STREAMS
         config.include_server_header = False
         config.errorlog = logging.getLogger("hypercorn.error")
 

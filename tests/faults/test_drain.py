@@ -38,7 +38,7 @@ async def test_a_peer_that_never_reads_does_not_hold_the_stop(tmp_path: Path) ->
 
 
 async def test_idle_connections_do_not_hold_the_stop(tmp_path: Path) -> None:
-    async with serving(tmp_path, shutdown_drain_s=DRAIN_S) as daemon:
+    async with serving(tmp_path, shutdown_drain_s=DRAIN_S * 100) as daemon:
         idle = []
         for which in ("mcp", "http") * 25:
             stream = await trio.open_tcp_stream("127.0.0.1", daemon.port(which))

@@ -82,7 +82,7 @@ async def test_nothing_acknowledged_is_lost_to_kill_minus_nine(tmp_path: Path) -
     engine = await SqliteEngine.open(daemon.data_dir, DecayPolicy())
     try:
         for (entity, key), stored in acknowledged.items():
-            chain = read(Chain(entity, key, RAW_ADMIN), engine._readers._idle[0], DecayPolicy())
+            chain = read(Chain(entity, key, RAW_ADMIN), engine._readers._idle[0].connection, DecayPolicy())
             assert isinstance(chain, tuple)
             check_chain(chain, stored)
         await check_index(engine)
@@ -92,7 +92,7 @@ async def test_nothing_acknowledged_is_lost_to_kill_minus_nine(tmp_path: Path) -
 
 async def check_index(engine: SqliteEngine) -> None:
     """The search index holds exactly the live facts."""
-    connection = engine._readers._idle[0]
+    connection = engine._readers._idle[0].connection
     live = connection.execute(
         "SELECT seq FROM facts WHERE deleted = 0 AND superseded_by IS NULL AND (owner IS NOT '' OR shown GLOB '__bootstrap__::*') ORDER BY seq"
     ).fetchall()

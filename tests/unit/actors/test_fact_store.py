@@ -13,7 +13,7 @@ from crux.actors.facts import PROBE_AGE_S, SPARE_BYTES, FactStore
 from crux.actors.mailbox import Mailbox
 from crux.domain.commands import CheckReadiness, Probe
 from crux.domain.messages import Message
-from crux.errors import StorageFull
+from crux.errors import StorageFull, StorageUnavailable
 
 
 class Write(Message[str]):
@@ -27,6 +27,7 @@ class Engine:
         self.batches: list[list[type]] = []
         self.full = False
         self.free = SPARE_BYTES
+        self.gone: str | None = None
         self.gate: trio.Event | None = None
 
     async def commit(self, commands: Sequence[Message[Any]], now_us: int) -> list[object]:
@@ -40,6 +41,9 @@ class Engine:
 
     async def read_apart(self, message: Message[Any], deadline_s: float, wanted: Callable[[], bool]) -> object:
         raise AssertionError("the FactStore reads nothing")
+
+    def problem(self) -> str | None:
+        return self.gone
 
     def free_bytes(self) -> int:
         return self.free
@@ -120,3 +124,13 @@ async def test_room_must_be_to_spare(engine: Engine, mailbox: Mailbox, free: int
     engine.free = free
     problems = (await mailbox.ask(CheckReadiness())).problems
     assert [name for name, _ in problems] == ([] if ready else ["data_dir_capacity"])
+
+
+async def test_where_the_data_is_gone_nothing_is_acknowledged(engine: Engine, mailbox: Mailbox) -> None:
+    engine.gone = "the file is gone"
+    with pytest.raises(StorageUnavailable, match="gone"):
+        await mailbox.ask(Write())
+    assert (await mailbox.ask(CheckReadiness())).problems == (("data_dir", "the file is gone"),)
+    assert engine.batches == []
+    engine.gone = None
+    assert (await mailbox.ask(CheckReadiness())).problems == ()

@@ -46,6 +46,9 @@ class Engine:
     async def commit(self, commands: Sequence[Message[Any]], now_us: int) -> list[object]:
         raise AssertionError("Recall writes nothing")
 
+    def problem(self) -> str | None:
+        return None
+
     def free_bytes(self) -> int:
         return 0
 

@@ -16,7 +16,7 @@ from crux.domain.privacy import (
     reserved_prefix,
     split_entity,
 )
-from crux.domain.words import LONGEST_WORD, MOST_WORDS, query_words
+from crux.domain.words import LONGEST_QUERY, LONGEST_WORD, MOST_WORDS, query_words
 from crux.errors import Denied, InvalidArgument
 
 RULES = PrivacyRules()
@@ -164,6 +164,8 @@ def test_words_are_distinct_lower_case_and_in_order() -> None:
         (" ".join(map(str, range(MOST_WORDS + 1))), False),
         ("x" * LONGEST_WORD, True),
         ("x" * (LONGEST_WORD + 1), False),
+        ("ab ".ljust(LONGEST_QUERY), True),
+        ("ab ".ljust(LONGEST_QUERY + 1), False),
     ],
 )
 def test_a_query_has_bounds(query: str, accepted: bool) -> None:

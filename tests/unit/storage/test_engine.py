@@ -30,7 +30,16 @@ from crux.domain.decay import DecayPolicy, Horizon
 from crux.domain.facts import Draft, Fact
 from crux.domain.messages import Message
 from crux.domain.privacy import ANONYMOUS, RAW_ADMIN, Viewer, private_entity
-from crux.errors import Conflict, CruxError, Denied, InvalidArgument, Overloaded, StorageFull, StorageUnavailable
+from crux.errors import (
+    Conflict,
+    CruxError,
+    Denied,
+    InvalidArgument,
+    Overloaded,
+    ResultTooLarge,
+    StorageFull,
+    StorageUnavailable,
+)
 from crux.storage import search as search_module
 from crux.storage import writer as writer_module
 from crux.storage.engine import SqliteEngine
@@ -69,7 +78,7 @@ def look(engine: SqliteEngine, message: Message[R]) -> R:
 
 def found(engine: SqliteEngine, viewer: Viewer = ANONYMOUS, **search: object) -> list[str]:
     asked = Search(viewer=viewer, now_us=NOW, **search)  # type: ignore[arg-type]
-    reply: Any = read(asked, engine._readers._idle[0], DecayPolicy())
+    reply: Any = read(asked, engine._readers._idle[0].connection, DecayPolicy())
     return [fact.value for fact in reply.facts]
 
 
@@ -398,7 +407,7 @@ async def test_what_was_acknowledged_is_there_after_a_reopening(tmp_path: Path) 
 
 async def test_readers_cannot_write(engine: SqliteEngine) -> None:
     with pytest.raises(sqlite3.OperationalError, match="readonly"):
-        engine._readers._inline.execute("DELETE FROM facts")
+        engine._readers._inline.connection.execute("DELETE FROM facts")
 
 
 async def test_an_export_page_ends_at_its_size_too(engine: SqliteEngine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -485,3 +494,64 @@ async def test_its_files_are_private(engine: SqliteEngine, tmp_path: Path) -> No
         "crux.db-wal": "0o600",
         "crux.db-shm": "0o600",
     }
+
+
+@pytest.mark.parametrize(
+    ("words", "hit"),
+    [
+        (("abcdefgh",), True),
+        (("abcdefghi",), True),
+        (("abcdefghij",), False),
+        (("abcdefghij", "klm"), False),
+        (("abcdefghij", "xyz"), True),
+        (("aaaaaaaaaa",), False),
+    ],
+)
+async def test_a_long_word_is_looked_for_whole_though_the_index_is_asked_for_its_start(
+    engine: SqliteEngine, words: tuple[str, ...], hit: bool
+) -> None:
+    await put(engine, "e", "k", "abcdefghi xyz")
+    assert bool(found(engine, words=words)) is hit
+
+
+async def test_an_answer_holds_so_much_and_its_counts_tell_the_rest(
+    engine: SqliteEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search_module, "PAGE_BYTES", 10_000)
+    await commit(engine, *(Put(Draft("a", str(n), "x" * 4_000)) for n in range(5)))
+    reply = engine.read_now(Search(viewer=ANONYMOUS, now_us=NOW, entity="a"))
+    assert (len(reply.facts), reply.total) == (3, 5)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(("values", "fits"), [(2, True), (3, False)])
+async def test_a_history_that_fits_no_answer_says_where_to_read_it(
+    engine: SqliteEngine, monkeypatch: pytest.MonkeyPatch, values: int, fits: bool
+) -> None:
+    monkeypatch.setattr(search_module, "HISTORY_BYTES", 8_000)
+    for _ in range(values):
+        await put(engine, "a", "k", "x" * 4_000)
+    if fits:
+        assert len(engine.read_now(Chain("a", "k", ANONYMOUS))) == values  # type: ignore[arg-type]
+    else:
+        with pytest.raises(ResultTooLarge, match="export"):
+            engine.read_now(Chain("a", "k", ANONYMOUS))
+
+
+async def test_a_scan_is_ended_between_the_words_of_one_row(engine: SqliteEngine) -> None:
+    await put(engine, "a", "k", "x" * 100_000)
+    looks = iter(range(3))
+    words = tuple(f"{n:02}" for n in range(100))
+    with pytest.raises(Overloaded):
+        await engine.read_apart(
+            Search(viewer=ANONYMOUS, now_us=NOW, words=words), 60, lambda: next(looks, None) is not None
+        )
+
+
+async def test_a_database_that_is_gone_or_replaced_is_noticed(engine: SqliteEngine, tmp_path: Path) -> None:
+    assert engine.problem() is None
+    kept = (tmp_path / "crux.db").rename(tmp_path / "kept.db")
+    assert "is gone" in str(engine.problem())
+    (tmp_path / "crux.db").write_bytes(b"")
+    assert "was replaced" in str(engine.problem())
+    kept.rename(tmp_path / "crux.db")
+    assert engine.problem() is None
