@@ -20,6 +20,8 @@ log = get_logger("crux.tools")
 LARGE_RESULT_BYTES = 40_000
 NARROW = "large result: pass token_budget or a smaller top_k, or name one entity"
 UNKNOWN_LABEL = "unknown"
+# A name is echoed as it came, as far as a name may go.
+NAME_SHOWN = 200
 
 # Called once for every call that names a tool: label, whether it went well, seconds.
 Observe = Callable[[str, bool, float], None]
@@ -45,7 +47,7 @@ async def call_tool(params: object, call: Call, observe: Observe) -> Answer:
     try:
         tool = call.services.catalogue.by_name.get(name)
         if tool is None:
-            raise UnknownTool(f"unknown tool: {name}")
+            raise UnknownTool(f"unknown tool: {name[:NAME_SHOWN]}")
         label = name
         given = params.get("arguments")
         result = await tool.run(tool.parse(given), call)

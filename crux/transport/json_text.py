@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -56,10 +57,23 @@ def too_deep() -> ParseError:
 def with_lone_surrogates(body: bytes) -> object | None:
     """The value in `body` where lone surrogates are what keeps it from being read, else None."""
     try:
-        value: object = json.loads(body)
+        value: object = json.loads(
+            body.decode("utf-8", "surrogatepass"), parse_constant=_refuse_constant, parse_float=_finite
+        )
     except (ValueError, RecursionError):
         return None
     return value if any(_SURROGATE.search(text) for text in _strings(value)) else None
+
+
+def _refuse_constant(name: str) -> object:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if math.isinf(value):
+        raise ValueError("a number beyond all bounds")
+    return value
 
 
 def is_nested_deeper(body: bytes, value: object, most: int) -> bool:

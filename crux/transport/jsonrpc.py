@@ -37,6 +37,7 @@ class Request(msgspec.Struct):
 
 
 _decode = msgspec.json.Decoder(Request).decode
+_decode_any = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 
 
@@ -48,18 +49,26 @@ def read_request(body: bytes) -> Request:
     """
     try:
         request = _decode(body)
+        identity = _identity(request)
     except msgspec.ValidationError as error:
         raise refusal_of("a JSON-RPC request", error) from None
     except RecursionError:
         raise too_deep() from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        _refuse_lone_surrogates(body)
+        if (notification := _refuse_lone_surrogates(body)) is not None:
+            return notification
         raise refusal_of("JSON", error) from None
-    if is_nested_deeper(body, request.params, MOST_NESTED - 1):
+    if is_nested_deeper(body, [request.params, identity], MOST_NESTED):
         raise too_deep()
-    if holds_nul(body, request.params):
+    if holds_nul(body, [request.method, request.params, identity]) and not request.is_notification:
         raise BadText(NUL, request.id)
     return request
+
+
+def _identity(request: Request) -> object:
+    """The id as a value, where it is more than a number or a word: what is echoed has to be JSON too."""
+    raw = bytes(request.id)
+    return _decode_any(raw) if raw[:1] in (b'"', b"[", b"{") else None
 
 
 class BadText(InvalidArgument):
@@ -90,9 +99,11 @@ def error_response(request_id: msgspec.Raw | None, error: CruxError) -> bytes:
     return b'{"jsonrpc":"2.0","id":' + bytes(request_id or _NULL) + b',"error":' + _encode(body) + b"}"
 
 
-def _refuse_lone_surrogates(body: bytes) -> None:
-    """Raise `BadText` where lone surrogates are what is wrong with `body`."""
+def _refuse_lone_surrogates(body: bytes) -> Request | None:
+    """Raise `BadText` where lone surrogates are what is wrong with `body`; of a notification, nothing is looked at."""
     found = with_lone_surrogates(body)
-    if isinstance(found, dict) and isinstance(found.get("jsonrpc"), str) and isinstance(found.get("method"), str):
-        request_id = msgspec.Raw(json.dumps(found.get("id")).encode())
-        raise BadText(LONE_SURROGATE, request_id)
+    if not (isinstance(found, dict) and isinstance(found.get("jsonrpc"), str) and isinstance(found.get("method"), str)):
+        return None
+    if found.get("id") is None:
+        return Request(found["jsonrpc"], "")
+    raise BadText(LONE_SURROGATE, msgspec.Raw(json.dumps(found["id"], allow_nan=False).encode()))

@@ -14,7 +14,7 @@ from crux.domain.privacy import ANONYMOUS, Viewer
 from crux.domain.surface import SurfaceMode, shape
 from crux.errors import METHOD_NOT_FOUND, CruxError, ParseError, PayloadTooLarge, Unauthorized
 from crux.logs import get_logger
-from crux.tools.pipeline import Observe, call_tool
+from crux.tools.pipeline import NAME_SHOWN, Observe, call_tool
 from crux.tools.registry import Call, Catalogue, Services
 from crux.transport.asgi import (
     JSON,
@@ -198,8 +198,8 @@ class McpApp:
                 return answer_response(request.id, await call_tool(request.params, call, self._observe))
             result = self._results.get(request.method)
             if result is None:
-                log.info("unknown method", method=request.method[:80])
-                raise MethodNotFound(f"method not found: {request.method}")
+                log.info("unknown method", method=request.method[:NAME_SHOWN])
+                raise MethodNotFound(f"method not found: {request.method[:NAME_SHOWN]}")
             return result_response(request.id, result)
         except CruxError as error:
             return error_response(request.id, error)

@@ -113,6 +113,29 @@ def test_a_lone_surrogate_is_refused_with_the_request_s_id(text: str) -> None:
     assert bytes(caught.value.request_id) == b"7"
 
 
+@pytest.mark.parametrize("text", ["a\0b", "\ud800"])
+def test_of_a_notification_the_text_is_not_looked_at(text: str) -> None:
+    assert read_request(request(params={"value": text})).is_notification
+
+
+@pytest.mark.parametrize("raw_id", [b'"\xff"', b'["\xff"]', b"[" * 300 + b"]" * 300])
+def test_an_id_that_cannot_be_echoed_is_a_parse_error(raw_id: bytes) -> None:
+    with pytest.raises(ParseError):
+        read_request(b'{"jsonrpc":"2.0","method":"m","id":' + raw_id + b"}")
+
+
+@pytest.mark.parametrize("members", [{"method": "m\0"}, {"id": "\0"}])
+def test_nul_in_the_method_or_the_id_is_refused(members: dict[str, object]) -> None:
+    with pytest.raises(BadText):
+        read_request(request(**{"id": 1, **members}))
+
+
+@pytest.mark.parametrize("number", ["1e400", "NaN", "-Infinity"])
+def test_a_number_that_json_has_not_is_a_parse_error_beside_a_surrogate_too(number: str) -> None:
+    with pytest.raises(ParseError):
+        read_request(f'{{"jsonrpc":"2.0","method":"m","id":{number},"params":"\\ud800"}}'.encode())
+
+
 def test_a_surrogate_pair_is_one_character() -> None:
     assert read_request(b'{"jsonrpc":"2.0","method":"m","id":1,"params":"\\ud83e\\udd80"}').params == "🦀"
 
