@@ -17,7 +17,7 @@ from crux.transport.listening import bind
 from crux.transport.wire import WireCounts, WireLimits, WireServer
 from crux.transport.wire.byways import StreamByway
 from crux.transport.wire.connection import Connection
-from crux.transport.wire.server import sweep
+from crux.transport.wire.server import SWEEP_S, sweep
 from crux.transport.wire.states import Place
 
 LONGER_THAN_ANY_TEST_S = 2000.0
@@ -101,6 +101,13 @@ class Wired:
     @property
     def counts(self) -> WireCounts:
         return self.place.counts
+
+
+async def ended_after(wire: Wired, seconds: float) -> bool:
+    """Whether the connection ends after so many seconds, give or take the sweep."""
+    began = trio.current_time()
+    await wire.done.wait()
+    return seconds <= trio.current_time() - began <= seconds + SWEEP_S
 
 
 @asynccontextmanager

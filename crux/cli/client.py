@@ -1,6 +1,7 @@
 """The HTTP API of the running daemon, as commands call it."""
 
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import wraps
@@ -13,8 +14,9 @@ import httpx
 import msgspec
 from attrs import field, frozen
 
+from crux.cli.inputs import text, usable_token
 from crux.config import Settings, load
-from crux.errors import CruxError
+from crux.errors import CruxError, InvalidArgument
 from crux.storage.directory import holder_of, is_held
 
 DEFAULT_SCOPES = "admin:read admin:write query:read facts:write sessions:read sessions:write"
@@ -23,6 +25,8 @@ DEFAULT_SCOPES = "admin:read admin:write query:read facts:write sessions:read se
 TIMEOUT = httpx.Timeout(60.0, connect=5.0)
 
 _TOKEN_VARIABLES = ["CORECRUX_LOOPBACK_TOKEN", "CRUX_AGENT_TOKEN"]
+
+_FIELD_VALUE = re.compile(r"[ -~]*")
 
 _T = TypeVar("_T")
 _P = ParamSpec("_P")
@@ -51,13 +55,16 @@ class Credentials:
     passport: str | None = None
 
     def headers(self) -> dict[str, str]:
-        """The request headers that say so."""
-        token = (self.token or "").strip()
+        """The request headers that say so. Raises `InvalidArgument` for what no header can hold, and never shows a
+        token."""
+        token = usable_token(self.token, "the token")
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         if self.scopes is not None or not token:
             headers["X-Corecrux-Scopes"] = self.scopes or DEFAULT_SCOPES
         if self.passport is not None:
             headers["X-Corecrux-Passport-Id"] = self.passport
+        if not all(_FIELD_VALUE.fullmatch(value) for value in headers.values()):
+            raise InvalidArgument("the scopes and the passport may hold printable ASCII characters only")
         return headers
 
 
@@ -100,8 +107,6 @@ def connect(url: str, credentials: Credentials, timeout: httpx.Timeout = TIMEOUT
     """Calls to the daemon at `url`, past any proxy. Raises `CruxError` for an address or header that cannot be used."""
     try:
         client = httpx.Client(base_url=url, headers=credentials.headers(), timeout=timeout, trust_env=False)
-    except UnicodeEncodeError:
-        raise CruxError("the token, the scopes and the passport may hold ASCII characters only") from None
     except httpx.InvalidURL as error:
         raise CruxError(f"{url!r} is no address of a daemon: {error}") from None
     with client:
@@ -146,7 +151,7 @@ def credential_options(command: _Command) -> _Command:
         click.option(
             "--scopes", help=f"Scopes to declare to a daemon in dev_scopes mode. Without a token: {DEFAULT_SCOPES}."
         ),
-        click.option("--passport", metavar="ID", help="Act as this passport."),
+        click.option("--passport", metavar="ID", type=text, help="Act as this passport."),
     )
     for option in reversed(options):
         command = option(command)
@@ -170,9 +175,8 @@ class Target:
 
 def url_option(command: _Command) -> _Command:
     """The option `url` of `Target`."""
-    return click.option("--url", callback=_url, help="Address of the HTTP API.  [default: where the settings put it]")(
-        command
-    )
+    where = "Address of the HTTP API.  [default: where the settings put it]"
+    return click.option("--url", type=text, callback=_url, help=where)(command)
 
 
 def pass_api(command: Callable[Concatenate[Api, _P], _T]) -> Callable[_P, _T]:

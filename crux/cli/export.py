@@ -1,7 +1,6 @@
 """`crux facts export`: facts as JSON lines."""
 
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -12,6 +11,7 @@ import click
 import msgspec
 
 from crux.cli.client import Api, Refused, pass_api
+from crux.cli.inputs import standard_output
 from crux.domain.instants import parse_rfc3339
 from crux.errors import CruxError, InvalidArgument
 
@@ -36,7 +36,7 @@ def _instant(context: click.Context, parameter: click.Parameter, value: str | No
     return value
 
 
-@click.command()
+@click.command(short_help="Write all public facts as JSON lines.")
 @click.option("--since", metavar="TIME", callback=_instant, help="Only what was stored at this RFC 3339 time or later.")
 @click.option(
     "-o",
@@ -49,7 +49,7 @@ def _instant(context: click.Context, parameter: click.Parameter, value: str | No
 def export(api: Api, since: str | None, output: Path | None) -> None:
     """Write all public facts, earlier versions included, oldest first, one JSON object a line."""
     count = 0
-    with replacing(output) if output else nullcontext(sys.stdout.buffer) as file:
+    with replacing(output) if output else nullcontext(standard_output()) as file:
         for fact in _facts(api, since):
             file.write(msgspec.json.format(fact, indent=-1) + b"\n")
             count += 1

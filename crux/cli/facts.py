@@ -1,6 +1,5 @@
 """`crux facts`: the facts of the running daemon, for people and scripts."""
 
-import sys
 from urllib.parse import quote
 
 import click
@@ -10,10 +9,13 @@ from crux.cli import show
 from crux.cli.client import Api, Credentials, Target, credential_options, pass_api, url_option
 from crux.cli.export import export
 from crux.cli.importing import import_
+from crux.cli.inputs import Share, standard_input, text
 from crux.cli.text import safe
 from crux.domain.decay import Horizon
 
 _FACTS = "/v1/facts"
+# How many facts the daemon gives unless told otherwise, and at most.
+USUAL, MOST = 10, 100
 
 
 class Fact(msgspec.Struct):
@@ -53,36 +55,60 @@ def facts(context: click.Context, url: str | None, token: str | None, scopes: st
     context.obj = Target(url, Credentials(token, scopes, passport))
 
 
-@facts.command()
-@click.argument("query", default="")
-@click.option("--entity", help="Only facts about this.")
-@click.option("--top-k", type=click.IntRange(min=1), help="At most so many; the daemon gives 10, and 100 at most.")
+@facts.command(short_help="Find facts.")
+@click.argument("query", nargs=-1, type=text)
+@click.option("--entity", type=text, help="Only facts about this.")
+@click.option("--all", "every", is_flag=True, help="Also facts about entities that start with __.")
+@click.option("--top-k", type=click.IntRange(min=1), help=f"At most so many, up to {MOST}.  [default: {USUAL}]")
 @click.option("--token-budget", type=click.IntRange(min=1), help="At most so many estimated tokens of values.")
 @as_json_option
 @pass_api
 def get(
-    api: Api, *, query: str, entity: str | None, top_k: int | None, token_budget: int | None, as_json: bool
+    api: Api,
+    *,
+    query: tuple[str, ...],
+    entity: str | None,
+    every: bool,
+    top_k: int | None,
+    token_budget: int | None,
+    as_json: bool,
 ) -> None:
-    """Find facts that contain any word of QUERY; without it, all of them, the best first."""
-    wanted = {"query": query or None, "entity": entity, "top_k": top_k, "token_budget": token_budget}
+    """Find facts that contain any word of QUERY, the best first; without QUERY, the best 10 of all.
+
+    Facts about entities that start with __, such as the daemon's own guidance, are left out and counted, unless --all,
+    --entity or --json asks for them.
+
+    Options such as --token and --url stand before get: crux facts --url URL get QUERY.
+    """
+    whole = every or as_json or entity is not None
+    # The daemon cannot leave facts out: it is asked for more than will be shown.
+    wanted = {
+        "query": " ".join(query) or None,
+        "entity": entity,
+        "top_k": top_k if whole else MOST,
+        "token_budget": token_budget,
+    }
     answer = api.call("GET", _FACTS, params={name: value for name, value in wanted.items() if value is not None})
     if as_json:
         show.document(answer)
         return
     found = api.read(Facts, answer).facts
-    for fact in found:
+    shown = found if whole else [fact for fact in found if not fact.entity.startswith("__")]
+    for fact in shown if whole else shown[: top_k or USUAL]:
         _title(fact)
         _body(fact)
-    if not found:
+    if not shown:
         click.echo("no facts found", err=True)
+    if left_out := len(found) - len(shown):
+        click.echo(f"left out {left_out} about entities that start with __; --all shows them", err=True)
 
 
-@facts.command()
-@click.argument("entity")
-@click.argument("key")
-@click.argument("value")
-@click.option("--confidence", type=click.FloatRange(0, 1), help="How sure it is, 0 to 1.  [default: 1]")
-@click.option("--source-receipt", metavar="ID", help="Receipt of where it comes from.")
+@facts.command(short_help="Store a value.")
+@click.argument("entity", type=text)
+@click.argument("key", type=text)
+@click.argument("value", type=text)
+@click.option("--confidence", type=Share(), help="How sure it is, 0 to 1.  [default: 1]")
+@click.option("--source-receipt", metavar="ID", type=text, help="Receipt of where it comes from.")
 @click.option("--horizon", type=click.Choice([horizon.value for horizon in Horizon]), help="How fast it goes stale.")
 @as_json_option
 @pass_api
@@ -117,9 +143,9 @@ def put(
     click.echo(f"stored version {fact.version} of {safe(f'{fact.entity} {fact.key}')}, id {fact.fact_id}")
 
 
-@facts.command()
-@click.argument("entity")
-@click.argument("key", required=False)
+@facts.command(short_help="Show every version, oldest first.")
+@click.argument("entity", type=text)
+@click.argument("key", type=text, required=False)
 @as_json_option
 @pass_api
 def history(api: Api, entity: str, key: str | None, as_json: bool) -> None:
@@ -141,8 +167,8 @@ def history(api: Api, entity: str, key: str | None, as_json: bool) -> None:
         click.echo("no facts found", err=True)
 
 
-@facts.command()
-@click.argument("fact_id")
+@facts.command(short_help="Delete one version by its id.")
+@click.argument("fact_id", type=text)
 @as_json_option
 @pass_api
 def delete(api: Api, fact_id: str, as_json: bool) -> None:
@@ -173,7 +199,7 @@ def _body(fact: Fact, state: str | None = None) -> None:
 
 
 def _standard_input() -> str:
-    content = sys.stdin.buffer.read()
+    content = standard_input().read()
     try:
         return content.decode().removesuffix("\n")
     except UnicodeDecodeError as error:

@@ -10,10 +10,12 @@ import msgspec
 from attrs import frozen
 
 from crux.cli.client import Api, pass_api
+from crux.cli.inputs import InputFile
 from crux.cli.lazy import Failed
 from crux.domain.decay import Horizon
 from crux.domain.privacy import reserved_prefix
 from crux.errors import CruxError, InvalidArgument
+from crux.transport.json_text import LONE_SURROGATE, NUL, holds_nul, too_deep, with_lone_surrogates
 
 BATCH_FACTS = 500
 # Well under the daemon's limit for a body, 16 MiB. A fact that is larger goes alone.
@@ -56,14 +58,15 @@ class Numbered:
     draft: msgspec.Raw
 
 
-@click.command("import")
-@click.argument("file", type=click.File("rb"))
+@click.command("import", short_help="Store facts from JSON lines.")
+@click.argument("file", type=InputFile())
 @pass_api
 def import_(api: Api, file: IO[bytes]) -> None:
     """Store the facts of FILE (- for standard input): JSON lines as exported, or with entity, key and value at least.
 
     The file is checked whole before the first fact is stored. Facts that are deleted, retired, private or the daemon's
-    own are left out and counted. The rest get new ids, versions and times.
+    own are left out and counted. The rest get new ids, versions and times: in a daemon that has them already they
+    become further versions.
     """
     drafts, left_out = choose(read_lines(file))
     stored = 0
@@ -96,9 +99,15 @@ def read_lines(lines: Iterable[bytes]) -> list[tuple[int, Line]]:
         if not content.strip():
             continue
         try:
-            found.append((number, decoder.decode(content)))
+            line = decoder.decode(content)
+        except RecursionError:
+            problems[number] = too_deep().message
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            problems[number] = str(error)
+            problems[number] = str(error) if with_lone_surrogates(content) is None else LONE_SURROGATE
+        else:
+            if holds_nul(content, [line.entity, line.key, line.value, line.source_receipt]):
+                problems[number] = NUL
+            found.append((number, line))
     if problems:
         raise InvalidArgument(_complaint(problems))
     return found

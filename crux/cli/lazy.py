@@ -1,7 +1,10 @@
 """A group of commands whose modules are imported when they are called, so that the daemon carries no other's."""
 
+import os
+import sys
 from collections.abc import Mapping
 from importlib import import_module
+from typing import Any
 
 import click
 from attrs import frozen
@@ -47,8 +50,27 @@ class LazyGroup(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl([(name, entry.summary) for name, entry in self._lazy.items()])
 
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the program, as click does; a device that fails, such as a full one behind standard output, is
+        `Failed`."""
+        try:
+            return super().main(*args, **kwargs)
+        except OSError as error:
+            Failed(": ".join(str(part) for part in (error.filename, error.strerror) if part)).show()
+            _drop_unwritable()
+            sys.exit(1)
+
     def invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
         except CruxError as error:
             raise Failed(error.message) from error
+
+
+def _drop_unwritable() -> None:
+    """Let go of what standard output does not take: the interpreter's last flush would fail on it once more."""
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

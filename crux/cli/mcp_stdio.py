@@ -1,7 +1,6 @@
 """`crux mcp-stdio`."""
 
 import os
-import re
 import signal
 
 import click
@@ -9,6 +8,7 @@ import httpx
 import trio
 
 from crux import __version__
+from crux.cli.inputs import usable_token
 from crux.cli.text import safe
 from crux.errors import InvalidArgument
 from crux.transport.lines import DescriptorInput, DescriptorOutput
@@ -19,7 +19,6 @@ TOKEN_VARIABLE = "CRUX_AGENT_TOKEN"  # noqa: S105  # its name, not its value
 DEFAULT_URL = "http://127.0.0.1:14801/mcp"
 
 _STDIN, _STDOUT = 0, 1
-_TOKEN = re.compile(r"[!-~]+")
 
 
 @click.command("mcp-stdio")
@@ -64,7 +63,4 @@ def mcp_address(url: str) -> str:
 
 def agent_token() -> str | None:
     """What CRUX_AGENT_TOKEN holds, None where it is blank. Raises `InvalidArgument` for what no header can hold."""
-    token = os.environ.get(TOKEN_VARIABLE, "").strip()
-    if token and _TOKEN.fullmatch(token) is None:
-        raise InvalidArgument(f"{TOKEN_VARIABLE} may hold printable ASCII characters only, and no blanks")
-    return token or None
+    return usable_token(os.environ.get(TOKEN_VARIABLE), TOKEN_VARIABLE)

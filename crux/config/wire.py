@@ -63,14 +63,14 @@ class WireSettings:
         env="CRUX_WIRE_BODY_GRACE_SECS",
         group=Group.WIRE,
         parse=parsers.whole(1),
-        meaning="Seconds that a peer has for its body, and more as it sends (see the rate).",
+        meaning="Seconds that a peer may keep a request waiting for its body; sending gives them back (see the rate).",
     )
     wire_body_rate: int = setting(
         1024,
         env="CRUX_WIRE_MIN_BODY_RATE",
         group=Group.WIRE,
         parse=parsers.whole(1),
-        meaning="Bytes of body that earn a peer one more second.",
+        meaning="Bytes of body that give back a second of the grace; 1024 is a peer that sends 1 KiB/s for ever.",
     )
     wire_idle_s: int = setting(
         75,

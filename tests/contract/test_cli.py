@@ -83,12 +83,21 @@ def decided(line: str) -> dict[str, object]:
 
 
 def test_a_fact_that_the_daemon_refuses_keeps_its_whole_batch_out(daemon: Daemon) -> None:
-    bad = {"entity": "e", "key": "k", "value": "nul \0"}
+    bad = {"entity": " ", "key": "k", "value": "v"}
     good = {"entity": "e", "key": "k", "value": "v"}
     ran = crux(daemon, "facts", "import", "-", stdin=f"{json.dumps(good)}\n{json.dumps(bad)}\n")
     assert ran.returncode == 1
     assert "storing lines 1 to 2 failed: Bad Request: " in ran.stderr
     assert well(crux(daemon, "facts", "export")) == ""
+
+
+def test_a_fresh_daemon_shows_none_of_its_own_guidance_unless_asked(daemon: Daemon) -> None:
+    ran = crux(daemon, "facts", "get")
+    assert well(ran) == ""
+    assert "--all shows them" in ran.stderr
+    assert "__bootstrap__::" in well(crux(daemon, "facts", "get", "--all"))
+    well(crux(daemon, "facts", "put", "team", "lead", "ada"))
+    assert well(crux(daemon, "facts", "get")).startswith("team  lead\n")
 
 
 def test_an_agents_token_acts_as_that_agent(tmp_path: Path) -> None:

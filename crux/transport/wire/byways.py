@@ -38,14 +38,16 @@ class SocketByway:
     """A plain non-blocking socket. It costs one trip through the scheduler a request, and a send that fits costs
     none."""
 
-    __slots__ = ("_socket",)
+    __slots__ = ("_closed", "_socket")
 
     def __init__(self, connected: socket.socket) -> None:
         self._socket = connected
+        self._closed = False
 
     async def read(self) -> bytes:
         while True:
-            self._check_open()
+            if self._closed:
+                raise trio.ClosedResourceError("the connection was closed here")
             await trio.lowlevel.wait_readable(self._socket)
             try:
                 return self._socket.recv(MOST_AT_ONCE)
@@ -60,7 +62,8 @@ class SocketByway:
 
     async def write(self, data: memoryview) -> int:
         while True:
-            self._check_open()
+            if self._closed:
+                raise trio.ClosedResourceError("the connection was closed here")
             await trio.lowlevel.wait_writable(self._socket)
             try:
                 return self._socket.send(data)
@@ -71,13 +74,10 @@ class SocketByway:
         self._socket.shutdown(socket.SHUT_WR)
 
     async def close(self) -> None:
-        if self._socket.fileno() >= 0:
+        if not self._closed:
+            self._closed = True
             trio.lowlevel.notify_closing(self._socket)
             self._socket.close()
-
-    def _check_open(self) -> None:
-        if self._socket.fileno() < 0:
-            raise trio.ClosedResourceError("the connection was closed here")
 
 
 class StreamByway:

@@ -30,31 +30,31 @@ class Connection:
     """
 
     __slots__ = (
+        "_byway",
+        "_ended",
         "_last_words",
         "_news",
         "_place",
         "_reading",
         "_scope",
         "_wanted",
-        "byway",
         "client",
         "deadline",
         "doing",
-        "ended",
         "gone",
         "reader",
         "write_deadline",
     )
 
     def __init__(self, byway: Byway, client: Address, place: Place) -> None:
-        self.byway = byway
+        self._byway = byway
         self.client = client
         self.reader = RequestReader(place.limits.head)
         self.doing = Doing.IDLE
         self.deadline = trio.current_time() + place.limits.head_s
         self.write_deadline = NEVER
         self.gone = False
-        self.ended: Ended | None = None
+        self._ended: Ended | None = None
         self._place = place
         self._scope = trio.CancelScope()
         self._last_words = b""
@@ -77,13 +77,13 @@ class Connection:
         except Exception as error:
             self._note_failure(error)  # of an application, while it was cancelled
         finally:
-            self._want_more()  # so that the look-out goes too
-            await self.byway.close()
+            self.lost()  # so that the look-out goes too
+            await self._byway.close()
 
     def end(self, reason: Ended) -> None:
         """End it from outside: what its task waits for is cancelled."""
-        if self.ended is None:
-            self.ended = reason
+        if self._ended is None:
+            self._ended = reason
             self.deadline = NEVER
             self._scope.cancel()
 
@@ -100,7 +100,7 @@ class Connection:
         counts = self._place.counts
         if self.write_deadline < self.deadline:
             counts.stuck_writes += 1
-            await self.byway.close()
+            await self._byway.close()
             return
         match self.doing:
             case Doing.IDLE:
@@ -117,12 +117,13 @@ class Connection:
     async def cut(self) -> None:
         """Close the channel under whatever goes on."""
         self.end(Ended.CUT)
-        await self.byway.close()
+        await self._byway.close()
 
     async def more(self) -> bool:
         """Wait until the peer has sent more; False when it has ended its side. One task at a time may wait."""
         if self._news is not None:
-            self._want_more()
+            self._wanted = True
+            self.tell()
             while self._wanted and not self.gone:
                 await self._news.park()
             return not self._wanted
@@ -130,7 +131,7 @@ class Connection:
             raise trio.BusyResourceError("another task is reading from this connection")
         self._reading = True
         try:
-            data = await self.byway.read()
+            data = await self._byway.read()
         finally:
             self._reading = False
             if self._news is not None:
@@ -154,18 +155,18 @@ class Connection:
         """
         if self.write_deadline != NEVER:
             raise trio.BusyResourceError("another task is sending on this connection")
-        sent = self.byway.try_write(data)
+        sent = self._byway.try_write(data)
         if sent == len(data):
             return
         rest = memoryview(data)[sent:]
         try:
             while rest:
                 self.write_deadline = trio.current_time() + self._place.limits.write_s
-                rest = rest[await self.byway.write(rest) :]
+                rest = rest[await self._byway.write(rest) :]
         finally:
             self.write_deadline = NEVER
             if rest:
-                await self.byway.close()
+                await self._byway.close()
 
     def stream(self, doing: Doing) -> None:
         """Note that the answer is open-ended from here on, and look out for the peer's leaving, which ends it."""
@@ -194,15 +195,15 @@ class Connection:
                 await self._refuse(refusal)
                 return
             if head is None:
-                if not await self._read_on():
+                if not self._expect_head() or not await self.more():
                     return
             elif not await self._exchange(head):
                 return
             elif reader.waiting:
-                await trio.lowlevel.checkpoint()  # pipelined requests must not starve other connections
+                await trio.lowlevel.checkpoint()  # pipelined requests starve nobody, and none begins after the end
 
-    async def _read_on(self) -> bool:
-        """Wait for more of a head; False when the peer has ended, or the daemon is about to."""
+    def _expect_head(self) -> bool:
+        """Set the time for more of a head to come; False when none is wanted, since the daemon is about to end."""
         if not self.reader.waiting:
             if self._place.draining:
                 return False
@@ -210,7 +211,7 @@ class Connection:
                 self._bound(Doing.IDLE, self._place.limits.idle_s)
         elif self.doing is not Doing.HEAD:
             self._bound(Doing.HEAD, self._place.limits.head_s)
-        return await self.more()
+        return True
 
     def _bound(self, doing: Doing, seconds: float) -> None:
         self.doing = doing
@@ -236,9 +237,9 @@ class Connection:
             exchange.failure = exchange.failure or BadRequest(500, "the server met a bug; it is in the log")
         finally:
             exchange.leave()
-            if self.ended is Ended.DRAINED:
+            if self._ended is Ended.DRAINED:
                 self._last_words = writer.abort()
-            elif self.ended is Ended.LATE and exchange.unsent:
+            elif self._ended is Ended.LATE and exchange.unsent:
                 self._last_words = self._refusal(BadRequest(408, "the body did not come in time"))
         if exchange.finish():
             return True
@@ -272,7 +273,7 @@ class Connection:
     async def _linger(self) -> None:
         """Read on for a moment before the connection is closed under a peer that still sends."""
         self._bound(Doing.CLOSING, LINGER_S)
-        await self.byway.write_eof()
+        await self._byway.write_eof()
         while await self.more():
             self.reader = RequestReader(self._place.limits.head)  # what came is thrown away with the old one
 
@@ -283,17 +284,13 @@ class Connection:
                 self._place.nursery.start_soon(self._look_out, self._news)
         return self._news
 
-    def _want_more(self) -> None:
-        self._wanted = True
-        self.tell()
-
     async def _look_out(self, news: trio.lowlevel.ParkingLot) -> None:
         """Take what the peer sends, but not too far ahead of its turn, and notice its leaving."""
         try:
             while True:
-                while self.reader.waiting >= MOST_WAITING and not self._wanted:
+                while self.reader.waiting >= MOST_WAITING and not (self._wanted or self.gone):
                     await news.park()
-                data = await self.byway.read()
+                data = await self._byway.read()
                 if not data:
                     break
                 self.reader.feed(data)

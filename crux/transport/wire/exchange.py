@@ -27,12 +27,12 @@ class Exchange:
     __slots__ = (
         "_body_read",
         "_connection",
+        "_credit_s",
         "_fields",
         "_head",
         "_owes_continue",
         "_place",
         "_received",
-        "_waited_s",
         "failure",
         "streams",
         "writer",
@@ -45,7 +45,7 @@ class Exchange:
         self._owes_continue = head.expects_continue
         self._body_read = False
         self._received = 0
-        self._waited_s = 0.0
+        self._credit_s = place.limits.body_grace_s
         self._fields: Pairs | None = None
         self.failure: BadRequest | None = None
         self.streams = False
@@ -116,6 +116,8 @@ class Exchange:
         if kind != "http.response.body":
             raise Misuse(f"a message of type {kind!r} is not for an HTTP response")
         more = message.get("more_body", False)
+        if not more and self.unsent and not self._body_read and not self._skip_body():
+            writer.keep_alive = False  # said while the head can still say it: a peer must not count on the connection
         data = writer.body(message.get("body", b""), more=more)
         if more and self._fields is not None:
             self._choose_course(self._fields)
@@ -137,6 +139,10 @@ class Exchange:
         """Whether the connection can take another request: the answer is whole, and so is what came of the body."""
         if self.writer.state is not State.DONE or not self.writer.keep_alive or self.failure is not None:
             return False
+        return self._skip_body()
+
+    def _skip_body(self) -> bool:
+        """Throw away what came of a body that nobody will read; whether that was all of it."""
         try:
             return self._connection.reader.skip_body()
         except BadRequest as failure:
@@ -160,15 +166,18 @@ class Exchange:
             part, more = connection.reader.next_body()
             if part or not more:
                 return part, more
-            began = trio.current_time()
-            earned_s = self._received / limits.body_rate if limits.body_rate else NEVER
-            connection.deadline = began + limits.body_grace_s + earned_s - self._waited_s
+            began, had = trio.current_time(), connection.reader.waiting
+            connection.deadline = began + self._credit_s if limits.body_rate else NEVER
             try:
                 if not await connection.more():
                     raise PeerLeftError("the peer left in the middle of its body")
             finally:
                 connection.deadline = NEVER
-                self._waited_s += trio.current_time() - began
+            if limits.body_rate:
+                # A fast start buys no more time than the grace: what counts is how a body goes on.
+                earned_s = (connection.reader.waiting - had) / limits.body_rate
+                spent_s = trio.current_time() - began
+                self._credit_s = min(limits.body_grace_s, self._credit_s - spent_s + earned_s)
 
     def _choose_course(self, fields: Pairs) -> None:
         """More of the answer is to come, and where its length is not known, perhaps without end.

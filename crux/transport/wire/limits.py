@@ -12,7 +12,7 @@ class WireLimits:
     """Bounds of one listener. Times are seconds; 0 is "none" for everything but times.
 
     `write_s` is how long one send may wait for the peer to read anything at all. `body_grace_s` is how long a peer may
-    keep an application waiting for its body, and a second more for every `body_rate` bytes that came.
+    keep an application waiting for its body; each `body_rate` bytes give back a second of what it used of that.
     """
 
     head: HeadLimits = HeadLimits()

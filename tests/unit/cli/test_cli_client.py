@@ -1,4 +1,5 @@
 import socket
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpx
@@ -56,9 +57,9 @@ def test_an_address_that_stands_for_all_is_called_on_loopback(host: str, expecte
     assert address_of(Settings(http_host=host, http_port=1)) == f"http://{expected}"
 
 
-def test_a_port_that_the_daemon_chooses_cannot_be_guessed() -> None:
+def test_a_port_that_the_daemon_chooses_cannot_be_guessed(tmp_path: Path) -> None:
     with pytest.raises(CruxError, match="--url"):
-        address_of(Settings(http_port=0))
+        address_of(Settings(http_port=0, data_dir=tmp_path))
 
 
 def test_a_body_goes_out_as_json_and_the_answer_comes_back_as_it_is(stub: Stub) -> None:
@@ -111,9 +112,23 @@ def test_a_daemon_that_does_not_answer_is_given_up() -> None:
             api.call("GET", "/x")
 
 
+UNUSABLE = ["secret\nX-Y: z", "secret\r\nX-Y: z", "secret\0", "sécret", "secret two", "secret\udcff"]
+
+
+@pytest.mark.parametrize("token", UNUSABLE)
+def test_a_token_that_no_header_can_hold_is_refused_unsent_and_unshown(token: str, cli: Cli, stub: Stub) -> None:
+    result = cli("facts", "--url", stub.url, "--token", token, "get")
+    assert (result.exit_code, result.stdout, stub.asked) == (1, "", [])
+    assert result.stderr == "crux: the token may hold printable ASCII characters only, and no blanks\n"
+
+
 @pytest.mark.parametrize(
     ("url", "credentials"),
-    [("http://127.0.0.1:port", Credentials()), ("http://127.0.0.1", Credentials(passport="ä"))],
+    [
+        ("http://127.0.0.1:port", Credentials()),
+        ("http://127.0.0.1", Credentials(passport="ä")),
+        ("http://127.0.0.1", Credentials(scopes="a\nb")),
+    ],
 )
 def test_an_address_or_a_header_that_cannot_be_used_is_refused(url: str, credentials: Credentials) -> None:
     with pytest.raises(CruxError), connect(url, credentials):

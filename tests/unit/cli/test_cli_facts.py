@@ -9,12 +9,59 @@ from tests.unit.cli.stub import Stub, fact
 def test_get_asks_for_what_the_options_say_and_nothing_else(cli: Cli, stub: Stub) -> None:
     stub.answer("GET /v1/facts", {"facts": [], "total_tokens": 0})
     cli("facts", "--url", stub.url, "get", "two words", "--entity", "e", "--top-k", "3", "--token-budget", "50")
-    cli("facts", "--url", stub.url, "--passport", "p", "get")
+    cli("facts", "--url", stub.url, "--passport", "p", "get", "--all")
     assert [asked.query for asked in stub.asked] == [
         {"query": "two words", "entity": "e", "top_k": "3", "token_budget": "50"},
         {},
     ]
     assert stub.asked[1].headers["x-corecrux-passport-id"] == "p"
+
+
+def test_several_words_are_one_query(cli: Cli, stub: Stub) -> None:
+    stub.answer("GET /v1/facts", {"facts": []})
+    assert cli("facts", "--url", stub.url, "get", "two", "words").exit_code == 0
+    assert stub.asked[0].query["query"] == "two words"
+
+
+STOCK = [fact(entity=f"__bootstrap__::{number}") for number in range(3)]
+OWN = [fact(entity=f"own-{number}") for number in range(12)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "asked", "shown", "said"),
+    [
+        ([], {"top_k": "100"}, OWN[:10], "left out 3 about entities that start with __; --all shows them\n"),
+        (
+            ["--top-k", "2"],
+            {"top_k": "100"},
+            OWN[:2],
+            "left out 3 about entities that start with __; --all shows them\n",
+        ),
+        (["--all"], {}, STOCK + OWN, ""),
+        (["--entity", "x", "--top-k", "2"], {"entity": "x", "top_k": "2"}, STOCK + OWN, ""),
+    ],
+)
+def test_the_daemons_own_guidance_is_left_out_and_counted_unless_asked_for(
+    arguments: list[str],
+    asked: dict[str, str],
+    shown: list[dict[str, object]],
+    said: str,
+    cli: Cli,
+    stub: Stub,
+) -> None:
+    stub.answer("GET /v1/facts", {"facts": STOCK + OWN})
+    result = cli("facts", "--url", stub.url, "get", *arguments)
+    assert [line for line in result.stdout.splitlines() if not line.startswith(" ")] == [
+        f"{fact['entity']}  status" for fact in shown
+    ]
+    assert result.stderr == said
+    assert stub.asked[0].query == asked
+
+
+def test_json_leaves_nothing_out(cli: Cli, stub: Stub) -> None:
+    stub.answer("GET /v1/facts", {"facts": STOCK})
+    assert json.loads(cli("facts", "--url", stub.url, "get", "--json").stdout) == {"facts": STOCK}
+    assert stub.asked[0].query == {}
 
 
 def test_get_shows_value_and_origin_of_every_fact(cli: Cli, stub: Stub) -> None:
@@ -95,9 +142,34 @@ def test_put_sends_what_was_given(
     assert stub.asked[0].json() == body
 
 
-@pytest.mark.parametrize("arguments", [["--confidence", "1.5"], ["--horizon", "soon"]])
+@pytest.mark.parametrize(
+    "arguments", [["--confidence", "1.5"], ["--confidence", "nan"], ["--confidence", "inf"], ["--horizon", "soon"]]
+)
 def test_put_refuses_what_is_out_of_range_before_it_asks(arguments: list[str], cli: Cli, stub: Stub) -> None:
     assert cli("facts", "--url", stub.url, "put", "e", "k", "v", *arguments).exit_code == 2
+    assert stub.asked == []
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["get", "\udcff"],
+        ["get", "--entity", "\udcff"],
+        ["put", "\udcff", "k", "v"],
+        ["put", "e", "\udcff", "v"],
+        ["put", "e", "k", "\udcff"],
+        ["put", "e", "k", "v", "--source-receipt", "\udcff"],
+        ["history", "\udcff"],
+        ["history", "e", "\udcff"],
+        ["delete", "\udcff"],
+        ["--url", "http://\udcff", "get"],
+        ["--passport", "\udcff", "get"],
+    ],
+)
+def test_an_argument_that_is_no_utf_8_is_wrong_usage(command: list[str], cli: Cli, stub: Stub) -> None:
+    result = cli("facts", "--url", stub.url, *command)
+    assert result.exit_code == 2
+    assert "not UTF-8 text" in result.stderr
     assert stub.asked == []
 
 

@@ -97,7 +97,12 @@ def test_what_is_left_out_is_counted(cli: Cli, stub: Stub) -> None:
         (b'{"entity": "e", "key": "k", "value": "v", "confidence": 2}', "at `$.confidence`"),
         (b'{"entity": "e", "key": "k", "value": "v", "horizon_class": "soon"}', "at `$.horizon_class`"),
         (b'{"entity": "e", "key": "k", "value": "\xff"}', "line 2: "),
-        (b'{"entity": "e", "key": "k", "value": "\\ud800"}', "line 2: "),
+        (b'{"entity": "e", "key": "k", "value": "\\ud800"}', "line 2: text must be Unicode without lone surrogates"),
+        (b'{"entity": "e", "key": "k", "value": "a\\u0000b"}', "line 2: text must not hold NUL"),
+        (
+            b'{"entity": "e", "key": "k", "value": "v", "more": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+            "nested deeper",
+        ),
     ],
 )
 def test_a_wrong_line_is_named_and_nothing_is_imported(line: bytes, complaint: str, cli: Cli, stub: Stub) -> None:
@@ -106,6 +111,11 @@ def test_a_wrong_line_is_named_and_nothing_is_imported(line: bytes, complaint: s
     assert complaint in result.stderr
     assert result.stderr.endswith("Nothing was imported\n")
     assert stub.asked == []
+
+
+def test_an_escaped_escape_is_no_nul() -> None:
+    ((_, line),) = read_lines([rb'{"entity": "e", "key": "k", "value": "\\u0000"}'])
+    assert line.value == r"\u0000"
 
 
 def test_of_many_wrong_lines_the_first_is_explained_and_the_next_are_numbered() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
 import h11
 import pytest
 import trio
@@ -9,7 +12,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from crux.transport.asgi import App, Message, Receive, Scope, Send
 from crux.transport.wire import WireLimits
-from tests.wires import FEED, body_of, chunked, echo, get, part, post, start, wired
+from tests.wires import FEED, body_of, chunked, dial, echo, get, listening, part, post, server_of, start, wired
 
 EXPECTING = post(b"body", "Expect: 100-continue")[: -len(b"body")]
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -73,10 +76,14 @@ class TestReceive:
 
     async def test_100_continue_is_sent_when_the_application_asks_for_the_body(self) -> None:
         async with wired(echo) as wire:
-            for _ in range(2):
+            for _ in range(2):  # once for each
                 await wire.client.send(EXPECTING)
                 assert await wire.client.until(b"\r\n\r\n") == CONTINUE
-                assert (await wire.client.ask(b"body")).body == b"POST / body"
+                await wire.client.send(b"bo")
+                await wait_all_tasks_blocked()
+                await wire.client.send(b"dy")
+                assert (await wire.client.until(b"\r\n")) == b"HTTP/1.1 200 OK\r\n"
+                await wire.client.until(b"POST / body")
 
     async def test_100_continue_is_not_sent_by_one_that_does_not_ask(self) -> None:
         async def app(scope: Scope, receive: Receive, send: Send) -> None:
@@ -155,6 +162,37 @@ class TestReceive:
             await wire.client.send(post(b"body")[:-4])
             await wait_all_tasks_blocked()
             assert (await wire.client.ask(b"body")).body == b"POST / body"
+
+    async def test_a_second_task_that_wanted_the_body_disturbs_nobody(self) -> None:
+        async def app(scope: Scope, receive: Receive, send: Send) -> None:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(receive)
+                await wait_all_tasks_blocked()
+                with pytest.raises(trio.BusyResourceError):
+                    await receive()
+                await send(start())
+                await send(part(b"first ", more=True))
+            await send(part(b"last"))
+
+        async with wired(app) as wire:
+            await wire.client.send(post(b"body")[:-4])
+            await wire.client.until(b"first ")
+            await wire.client.send(b"body")
+            await wire.client.until(b"last")
+
+    async def test_one_that_asks_again_and_again_lets_other_tasks_run(self) -> None:
+        async def app(scope: Scope, receive: Receive, send: Send) -> None:
+            await echo(scope, receive, send)
+            async with counting() as turns:
+                for _ in range(100):
+                    await receive()
+                taken.append(turns[0])
+
+        taken: list[int] = []
+        async with wired(app) as wire:
+            await wire.client.ask(get())
+            await wait_all_tasks_blocked()
+        assert taken[0] >= 90
 
     async def test_a_body_is_read_while_its_answer_streams(self) -> None:
         """Before the stream begins, while it goes on, and by a task that waits already when it begins."""
@@ -252,6 +290,23 @@ class TestSend:
         async with wired(_that_sends([message, {"type": "http.response.body"}])) as wire:
             assert (await wire.client.ask(get())).status == 200
 
+    async def test_a_long_stream_into_a_fast_peer_lets_other_tasks_run(self) -> None:
+        async def app(scope: Scope, receive: Receive, send: Send) -> None:
+            await send(start())
+            async with counting() as turns:
+                for _ in range(100):
+                    await send(part(b"x", more=True))
+                taken.append(turns[0])
+
+        taken: list[int] = []
+        server = await server_of(app)
+        async with listening(server) as port:
+            client = await dial(port)
+            await client.send(get())
+            await client.rest()
+            await client.stream.aclose()
+        assert taken[0] >= 90
+
     async def test_two_tasks_cannot_send_at_once(self) -> None:
         async def app(scope: Scope, receive: Receive, send: Send) -> None:
             await send(start())
@@ -301,6 +356,22 @@ class TestSend:
             await wire.client.stream.aclose()
             await wire.done.wait()
         assert told == [True, False]
+
+
+@asynccontextmanager
+async def counting() -> AsyncIterator[list[int]]:
+    """Counts, in the one number that is given, how often another task gets its turn."""
+
+    async def count() -> None:
+        while True:
+            await trio.lowlevel.checkpoint()
+            turns[0] += 1
+
+    turns = [0]
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(count)
+        yield turns
+        nursery.cancel_scope.cancel()
 
 
 def _that_sends(messages: list[Message]) -> App:

@@ -34,7 +34,7 @@ class TestAccepting:
             client = await dial(port)
             await client.ask(get())
             (connection,) = server._connections
-            assert connection.byway._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)  # type: ignore[attr-defined]
+            assert connection._byway._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)  # type: ignore[attr-defined]
             await client.stream.aclose()
 
     @pytest.mark.parametrize(
@@ -108,6 +108,32 @@ class TestAccepting:
             for client in clients:
                 client.close()
             await until(lambda: server.counts.connections == 0)
+
+
+class TestFairness:
+    async def test_pipelined_requests_let_other_tasks_run(self) -> None:
+        turns = 0
+        seen: list[int] = []
+
+        async def app(scope: Scope, receive: Receive, send: Send) -> None:
+            seen.append(turns)
+            await echo(scope, receive, send)
+
+        async def count() -> None:
+            nonlocal turns
+            while True:
+                await trio.lowlevel.checkpoint()
+                turns += 1
+
+        async with listening(await server_of(app)) as port, trio.open_nursery() as nursery:
+            nursery.start_soon(count)
+            client = await dial(port)
+            await client.send(get() * 50)
+            for _ in range(50):
+                await client.answer()
+            await client.stream.aclose()
+            nursery.cancel_scope.cancel()
+        assert seen[-1] - seen[0] >= 40
 
 
 class Failing(socket.socket):
@@ -241,6 +267,25 @@ class TestDrain:
             await server.drain(trio.current_time() + 30)
             assert cancelled.is_set()
             assert trio.current_time() < 31
+            await client.stream.aclose()
+
+    async def test_a_send_that_shields_itself_is_cut_too(self, autojump_clock: MockClock) -> None:
+        async def app(scope: Scope, receive: Receive, send: Send) -> None:
+            with trio.CancelScope(shield=True):
+                await send(start())
+                with pytest.raises(OSError, match="left"):
+                    await send(part(b"x" * 10_000_000))
+            told.set()
+
+        told = trio.Event()
+        server = await server_of(app)
+        async with trio.open_nursery() as nursery:
+            await nursery.start(server.run)
+            client = await dial(server.sockets[0].getsockname()[1])
+            await client.send(get())
+            await until(lambda: server.counts.inflight == 1)
+            await server.drain(trio.current_time() + 5)
+            assert told.is_set()
             await client.stream.aclose()
 
     async def test_an_application_that_cannot_be_cut_does_not_hold_it(self, autojump_clock: MockClock) -> None:
