@@ -187,7 +187,7 @@ class Connection:
         reader, counts = self.reader, self._place.counts
         while True:
             try:
-                head = reader.next_head()
+                head = reader.next_head() if reader.waiting else None
                 if head is not None:
                     self._admit(head)
             except BadRequest as refusal:

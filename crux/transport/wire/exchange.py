@@ -82,7 +82,7 @@ class Exchange:
         A body that breaks the protocol or a limit is told as a peer that left, and `failure` says why.
         """
         connection, writer = self._connection, self.writer
-        if not self._body_read and writer.state is not State.DONE:
+        if not self._body_read and self.failure is None and writer.state is not State.DONE:
             try:
                 part, more = connection.reader.next_body()
                 if more and not part:
@@ -97,7 +97,6 @@ class Exchange:
             else:
                 self._body_read = not more
                 return {"type": "http.request", "body": part, "more_body": more}
-        self._body_read = True
         await trio.lowlevel.checkpoint()  # an application may ask again and again
         while not connection.gone and self.failure is None and writer.state is not State.DONE:
             await connection.news()
@@ -116,7 +115,7 @@ class Exchange:
         if kind != "http.response.body":
             raise Misuse(f"a message of type {kind!r} is not for an HTTP response")
         more = message.get("more_body", False)
-        if not more and self.unsent and not self._body_read and not self._skip_body():
+        if not (more or self._body_read) and self.unsent and not self._skip_body():
             writer.keep_alive = False  # said while the head can still say it: a peer must not count on the connection
         data = writer.body(message.get("body", b""), more=more)
         if more and self._fields is not None:
@@ -137,17 +136,17 @@ class Exchange:
 
     def finish(self) -> bool:
         """Whether the connection can take another request: the answer is whole, and so is what came of the body."""
-        if self.writer.state is not State.DONE or not self.writer.keep_alive or self.failure is not None:
-            return False
-        return self._skip_body()
+        whole = self.writer.state is State.DONE and self.writer.keep_alive and self.failure is None
+        return whole and (self._body_read or self._skip_body())
 
     def _skip_body(self) -> bool:
         """Throw away what came of a body that nobody will read; whether that was all of it."""
-        try:
-            return self._connection.reader.skip_body()
-        except BadRequest as failure:
-            self._fail(failure)
-            return False
+        if self.failure is None:
+            try:
+                return self._connection.reader.skip_body()
+            except BadRequest as failure:
+                self._fail(failure)
+        return False
 
     def leave(self) -> None:
         """Give back what the exchange counts for."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import Enum, auto
+from functools import lru_cache
 from http import HTTPStatus
 
 Fields = Iterable[tuple[bytes, bytes]]
@@ -13,6 +14,9 @@ _STATUS_LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".en
 _OURS = frozenset({b"connection", b"date", b"server", b"transfer-encoding"})
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 LAST_CHUNK = b"0\r\n\r\n"
+
+KEPT_FIELDS = 1024
+LONGEST_KEPT_VALUE = 128
 
 
 class Misuse(RuntimeError):
@@ -35,6 +39,31 @@ class State(Enum):
     STARTED = auto()
     SENDING = auto()
     DONE = auto()
+
+
+class _Kind(Enum):
+    """What a field means to the server."""
+
+    PLAIN = auto()
+    LENGTH = auto()
+    CLOSE = auto()
+
+
+@lru_cache(KEPT_FIELDS)  # applications send the same few fields again and again
+def _field(name: bytes, value: bytes) -> tuple[_Kind, bytes]:
+    """A field as a line, empty where it is the server's to send. Raises `Misuse` for one that would break the head."""
+    line = b"%b: %b\r\n" % (name, value)
+    if line.count(b"\n") != 1 or line.count(b"\r") != 1 or b"\0" in line:
+        raise Misuse("a header field holds a line break or a NUL")
+    lowered = name.lower()
+    if lowered in _OURS:
+        closes = lowered == b"connection" and b"close" in value.lower()
+        return _Kind.CLOSE if closes else _Kind.PLAIN, b""
+    if lowered == b"content-length":
+        if not value.isdigit():
+            raise Misuse("a Content-Length is a number")
+        return _Kind.LENGTH, line
+    return _Kind.PLAIN, line
 
 
 class ResponseWriter:
@@ -64,21 +93,17 @@ class ResponseWriter:
         lines = []
         length = None
         for name, value in fields:
-            lowered = name.lower()
-            if lowered in _OURS:
-                if lowered == b"connection" and b"close" in value.lower():
-                    self.keep_alive = False
-                continue
-            if lowered == b"content-length":
-                if length is not None or not value.isdigit():
-                    raise Misuse("a response has one Content-Length, and it is a number")
+            kind, line = _field(name, value) if len(value) <= LONGEST_KEPT_VALUE else _field.__wrapped__(name, value)
+            if kind is _Kind.LENGTH:
+                if length is not None:
+                    raise Misuse("a response has one Content-Length")
                 length = int(value)
                 if status == 204:
                     continue  # RFC 9110 section 8.6
-            lines.append(b"%b: %b\r\n" % (name, value))
+            elif kind is _Kind.CLOSE:
+                self.keep_alive = False
+            lines.append(line)
         text = b"".join(lines)
-        if text.count(b"\n") != len(lines) or text.count(b"\r") != len(lines) or b"\0" in text:
-            raise Misuse("a header field holds a line break or a NUL")
         self._head = (_STATUS_LINES.get(status) or b"HTTP/1.1 %d \r\n" % status) + stamp + text
         self._frame(status, length)
         self.state = State.STARTED
