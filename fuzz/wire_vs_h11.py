@@ -19,7 +19,7 @@ import json
 import resource
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from time import perf_counter
 
@@ -61,28 +61,33 @@ class Reading:
     status: int | None = None
 
 
-def read(*parts: bytes) -> Reading:
-    """Ours, fed with one part after the other."""
-    reader = RequestReader(LIMITS)
-    requests: list[tuple[Head, bytes]] = []
+def whole_requests(reader: RequestReader, parts: Iterable[bytes]) -> Iterator[tuple[Head, bytes]]:
+    """Requests with their bodies, as soon as `parts` make them whole. Raises `BadRequest` for what is refused."""
     head: Head | None = None
     body = b""
-    try:
-        for part in parts:
-            reader.feed(part)
-            while True:
+    for part in parts:
+        reader.feed(part)
+        while True:
+            if head is None:
+                head, body = reader.next_head(), b""
                 if head is None:
-                    head, body = reader.next_head(), b""
-                    if head is None:
-                        break
-                piece, more = reader.next_body()
-                body += piece
-                if more:
                     break
-                requests.append((head, body))
-                if not head.keep_alive:
-                    return Reading(requests)
-                head = None
+            piece, more = reader.next_body()
+            body += piece
+            if more:
+                break
+            yield head, body
+            head = None
+
+
+def read(*parts: bytes) -> Reading:
+    """Ours, fed with one part after the other."""
+    requests: list[tuple[Head, bytes]] = []
+    try:
+        for head, body in whole_requests(RequestReader(LIMITS), parts):
+            requests.append((head, body))
+            if not head.keep_alive:
+                break
     except BadRequest as refused:
         return Reading(requests, refused.status)
     return Reading(requests)

@@ -21,19 +21,6 @@ EVE_TOKEN = "eve-token-" + "0" * 32
 BODY = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
 
 
-@pytest.fixture(params=ServerKind, ids=lambda kind: kind.value)
-def server(request: pytest.FixtureRequest) -> ServerKind:
-    """Everything here holds on both servers."""
-    kind: ServerKind = request.param
-    return kind
-
-
-@pytest.fixture
-async def daemon(tmp_path: Path, server: ServerKind) -> AsyncIterator[Serving]:
-    async with serving(tmp_path, mcp_server=server) as serves:
-        yield serves
-
-
 @pytest.fixture
 async def guarded(tmp_path: Path, server: ServerKind) -> AsyncIterator[Serving]:
     async with serving(tmp_path, mcp_server=server, agent_tokens=f"bob:{TOKEN},eve:{EVE_TOKEN}") as serves:

@@ -18,18 +18,6 @@ BOB, EVE = "bob-token-" + "0" * 32, "eve-token-" + "0" * 32
 PATIENCE_S = 20
 
 
-@pytest.fixture(params=ServerKind, ids=lambda kind: kind.value)
-def server(request: pytest.FixtureRequest) -> ServerKind:
-    kind: ServerKind = request.param
-    return kind
-
-
-@pytest.fixture
-async def daemon(tmp_path: Path, server: ServerKind) -> AsyncIterator[Serving]:
-    async with serving(tmp_path, mcp_server=server) as serves:
-        yield serves
-
-
 @pytest.fixture
 async def client() -> AsyncIterator[httpx.AsyncClient]:
     async with httpx.AsyncClient(trust_env=False, timeout=PATIENCE_S) as opened:

@@ -5,6 +5,7 @@ import pytest
 
 from crux.transport.wire.head import BadRequest, Head, HeadLimits
 from crux.transport.wire.reader import LONGEST_KEPT_HEAD, RequestReader
+from fuzz.wire_vs_h11 import whole_requests
 
 LIMITS = HeadLimits()
 GET = b"GET /a HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -43,21 +44,10 @@ Seen = tuple[list[tuple[Head, bytes]], int | None]
 
 def fed(parts: Iterable[bytes], limits: HeadLimits = LIMITS) -> Seen:
     """The whole requests that are read, and the status of the refusal behind them."""
-    reader, head, body, seen = RequestReader(limits), None, b"", []
+    reader = RequestReader(limits)
+    seen: list[tuple[Head, bytes]] = []
     try:
-        for part in parts:
-            reader.feed(part)
-            while True:
-                if head is None:
-                    head, body = reader.next_head(), b""
-                    if head is None:
-                        break
-                piece, more = reader.next_body()
-                body += piece
-                if more:
-                    break
-                seen.append((head, body))
-                head = None
+        seen.extend(whole_requests(reader, parts))
     except BadRequest as refused:
         return seen, refused.status
     assert not reader.waiting

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import errno
 import socket
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -234,6 +235,19 @@ class TestLifespan:
         await server.drain(trio.current_time())
 
 
+@asynccontextmanager
+async def one_in_flight(app: App) -> AsyncIterator[WireServer]:
+    """A server that works on a request of a peer who stays; the block has to drain it."""
+    server = await server_of(app)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(server.run)
+        client = await dial(server.sockets[0].getsockname()[1])
+        await client.send(get())
+        await until(lambda: server.counts.inflight == 1)
+        yield server
+        await client.stream.aclose()
+
+
 class TestDrain:
     async def test_nothing_is_accepted_any_more(self) -> None:
         server = await server_of(echo)
@@ -258,16 +272,10 @@ class TestDrain:
                 cancelled.set()
 
         cancelled = trio.Event()
-        server = await server_of(app)
-        async with trio.open_nursery() as nursery:
-            await nursery.start(server.run)
-            client = await dial(server.sockets[0].getsockname()[1])
-            await client.send(get())
-            await until(lambda: server.counts.inflight == 1)
+        async with one_in_flight(app) as server:
             await server.drain(trio.current_time() + 30)
             assert cancelled.is_set()
             assert trio.current_time() < 31
-            await client.stream.aclose()
 
     async def test_a_send_that_shields_itself_is_cut_too(self, autojump_clock: MockClock) -> None:
         async def app(scope: Scope, receive: Receive, send: Send) -> None:
@@ -278,31 +286,19 @@ class TestDrain:
             told.set()
 
         told = trio.Event()
-        server = await server_of(app)
-        async with trio.open_nursery() as nursery:
-            await nursery.start(server.run)
-            client = await dial(server.sockets[0].getsockname()[1])
-            await client.send(get())
-            await until(lambda: server.counts.inflight == 1)
+        async with one_in_flight(app) as server:
             await server.drain(trio.current_time() + 5)
             assert told.is_set()
-            await client.stream.aclose()
 
     async def test_an_application_that_cannot_be_cut_does_not_hold_it(self, autojump_clock: MockClock) -> None:
         async def app(scope: Scope, receive: Receive, send: Send) -> None:
             with trio.CancelScope(shield=True):
                 await trio.sleep(100)
 
-        server = await server_of(app)
-        async with trio.open_nursery() as nursery:
-            await nursery.start(server.run)
-            client = await dial(server.sockets[0].getsockname()[1])
-            await client.send(get())
-            await until(lambda: server.counts.inflight == 1)
+        async with one_in_flight(app) as server:
             began = trio.current_time()
             await server.drain(began + 30)
             assert 30 <= trio.current_time() - began <= 30 + CUT_GRACE_S
-            await client.stream.aclose()
 
     async def test_a_server_that_is_cancelled_closes_everything(self) -> None:
         server = await server_of(endless_feed)

@@ -1,0 +1,24 @@
+"""A daemon on each of the two servers of the MCP port."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from crux.config import ServerKind
+from tests.serving import Serving, serving
+
+
+@pytest.fixture(params=ServerKind, ids=lambda kind: kind.value)
+def server(request: pytest.FixtureRequest) -> ServerKind:
+    """What asks for it has to hold on both servers."""
+    kind: ServerKind = request.param
+    return kind
+
+
+@pytest.fixture
+async def daemon(tmp_path: Path, server: ServerKind) -> AsyncIterator[Serving]:
+    async with serving(tmp_path, mcp_server=server) as serves:
+        yield serves
