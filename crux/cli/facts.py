@@ -109,7 +109,11 @@ def get(
 @click.argument("value", type=text)
 @click.option("--confidence", type=Share(), help="How sure it is, 0 to 1.  [default: 1]")
 @click.option("--source-receipt", metavar="ID", type=text, help="Receipt of where it comes from.")
-@click.option("--horizon", type=click.Choice([horizon.value for horizon in Horizon]), help="How fast it goes stale.")
+@click.option(
+    "--horizon",
+    type=click.Choice([horizon.value for horizon in Horizon], case_sensitive=False),
+    help="How fast it goes stale.",
+)
 @as_json_option
 @pass_api
 def put(

@@ -18,12 +18,20 @@ _SALIENCE_CAP = 4.0
 
 
 class Horizon(StrEnum):
-    """How fast what a fact says goes out of date; `NONE` is never."""
+    """How fast what a fact says goes out of date; `NONE` is never.
+
+    A name is read with spaces around it and in any case: `Horizon(" Medium ")`.
+    """
 
     VOLATILE = "volatile"
     MEDIUM = "medium"
     STABLE = "stable"
     NONE = "none"
+
+    @classmethod
+    def _missing_(cls, value: object) -> "Horizon | None":
+        name = value.strip().lower() if isinstance(value, str) else None
+        return next((horizon for horizon in cls if horizon.value == name), None)
 
 
 class Freshness(StrEnum):
@@ -78,14 +86,6 @@ _BY_WORD: tuple[tuple[tuple[str, ...], Horizon], ...] = (
 def default_horizon(entity: str) -> Horizon:
     """The class of a fact whose writer names none; `entity` is the stored name."""
     return next((horizon for prefix, horizon in _BY_PREFIX if entity.startswith(prefix)), Horizon.NONE)
-
-
-def horizon_named(text: str) -> Horizon:
-    """The class that `text` names, spaces around it and case ignored; raises `ValueError` for any other word."""
-    try:
-        return Horizon(text.strip().lower())
-    except ValueError:
-        raise ValueError(f"expected one of {', '.join(Horizon)}; got {text[:40]!r}") from None
 
 
 def horizon_from_prose(text: str) -> Horizon:

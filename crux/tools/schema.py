@@ -5,8 +5,9 @@
         entity: str = arg("What the fact is about")
         top_k: int = arg("Most facts returned", default=10, at_least=1, clamp=1000)
 
-A wrong type, a value out of range or an unknown enum member is refused by name; a number above its clamp becomes the
-clamp (Decision 18); null is the same as absent (Decision 43); unknown arguments are ignored, since clients send them.
+A wrong type, a value out of range or an unknown enum member is refused by name; an enum's own class says how a member
+may be spelt. A number above its clamp becomes the clamp (Decision 18); null is the same as absent (Decision 43);
+unknown arguments are ignored, since clients send them.
 """
 
 from __future__ import annotations
@@ -126,14 +127,10 @@ def _kind_of(annotation: object) -> Kind:
     if typing.get_origin(annotation) in (types.UnionType, typing.Union):
         (annotation,) = (part for part in typing.get_args(annotation) if part is not type(None))
     if isinstance(annotation, type) and issubclass(annotation, Enum):
-        members = {member.value: member for member in annotation}
-        names = list(members)
+        names = [member.value for member in annotation]
 
         def read(value: object) -> object:
-            try:
-                return members[_read_string(value)]
-            except KeyError:
-                raise ValueError from None
+            return annotation(_read_string(value))
 
         return Kind({"type": "string", "enum": names}, f"one of {', '.join(names)}", read)
     return _KINDS[annotation]
@@ -176,9 +173,10 @@ class Parameter:
         return schema
 
     def _refusal(self, value: object) -> InvalidArgument:
+        allowed = {"allowed": self.kind.schema["enum"]} if "enum" in self.kind.schema else {}
         return InvalidArgument(
             f"'{self.name}' must be {self.expected}, got {shortened(value)}",
-            data={"param": self.name, "expected": self.expected},
+            data={"param": self.name, "expected": self.expected, **allowed},
         )
 
 

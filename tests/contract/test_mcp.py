@@ -221,6 +221,18 @@ async def test_wrong_arguments_are_refused_by_name_and_nothing_is_kept(
     assert text_of(await tool(client, daemon.mcp, "list_entities")) == {"entities": []}
 
 
+async def test_a_horizon_is_named_in_any_case_and_a_wrong_one_is_told_the_names(
+    daemon: Serving, client: httpx.AsyncClient
+) -> None:
+    fact = {"entity": "a", "key": "k", "value": "v"}
+    await tool(client, daemon.mcp, "store_fact", **fact, horizon_class=" MEDIUM ")
+    (row,) = text_of(await tool(client, daemon.mcp, "query_facts", entity="a"))["rows"]
+    assert row["horizon_class"] == "medium"
+    error = (await tool(client, daemon.mcp, "store_fact", **fact, horizon_class="soon"))["error"]
+    assert error["data"]["param"] == "horizon_class"
+    assert error["data"]["allowed"] == ["volatile", "medium", "stable", "none"]
+
+
 async def test_as_many_words_as_are_looked_for_are_taken(daemon: Serving, client: httpx.AsyncClient) -> None:
     found = text_of(await tool(client, daemon.mcp, "query_facts", query=" ".join(f"w{n}" for n in range(256))))
     assert found["rows"] == []

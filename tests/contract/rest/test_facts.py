@@ -111,6 +111,11 @@ async def test_a_body_that_is_no_fact_is_refused_with_what_was_expected(
     assert answer.json()["detail"].startswith(detail)
 
 
+async def test_a_horizon_is_named_in_any_case_with_space_around_it(http: Http, who: Who) -> None:
+    stored = await http.put("/v1/facts", headers=who(), json={**ALPHA, "horizon_class": " Stable"})
+    assert stored.json()["horizon_class"] == "stable"
+
+
 @pytest.mark.parametrize("content_type", [None, "text/plain", "application/json; charset=utf-8"])
 async def test_a_body_is_read_as_json_whatever_it_is_called(http: Http, who: Who, content_type: str | None) -> None:
     named = {} if content_type is None else {"Content-Type": content_type}

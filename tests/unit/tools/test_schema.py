@@ -59,6 +59,20 @@ def test_what_is_wrong_is_refused_by_name(given_arguments: object, message: str)
     assert caught.value.message == message
 
 
+def test_a_refusal_holds_what_was_expected_and_of_an_enum_each_name() -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        parse({"name": "n", "horizon": "soon"})
+    names = ["volatile", "medium", "stable", "none"]
+    assert caught.value.data == {"param": "horizon", "expected": f"one of {', '.join(names)}", "allowed": names}
+    with pytest.raises(InvalidArgument) as caught:
+        parse({"name": 7})
+    assert caught.value.data == {"param": "name", "expected": "a string"}
+
+
+def test_an_enum_s_own_class_says_how_a_member_may_be_spelt() -> None:
+    assert parse({"name": "n", "horizon": " MEDIUM\n"}).horizon is Horizon.MEDIUM
+
+
 @pytest.mark.parametrize(("value", "read"), [(1, 1), (100, 100), (101, 100), (10**30, 100), (5.0, 5), (None, 10)])
 def test_an_integer_above_its_clamp_becomes_the_clamp(value: object, read: int) -> None:
     assert parse({"name": "n", "count": value}).count == read
