@@ -33,10 +33,14 @@ from crux.domain.facts import Draft
 from crux.domain.privacy import PrivacyRules
 from crux.domain.streams import StreamLimits
 from crux.logs import get_logger
+from crux.routing import router_of
 from crux.storage.directory import hold
 from crux.storage.engine import Engine, SqliteEngine
+from crux.storage.keys import install_id
 from crux.tools.catalogue import CATALOGUE
+from crux.tools.recording import Recorder
 from crux.tools.registry import Services
+from crux.tools.spans import span_of_calls
 from crux.transport.auth import McpAuthenticator, authenticator_of
 from crux.transport.front import Front, Limits, Load
 from crux.transport.gates import GuardPolicy
@@ -125,12 +129,14 @@ async def serve(
     `RestartsExhausted` (in an exception group) when an actor cannot be kept running. Whatever happens, nothing stays
     open.
     """
+    clock = clock or SystemClock()
     registry = AgentRegistry.parse(settings.agent_token, settings.agent_tokens)
     authenticator = authenticator_of(settings, registry)
     guard = GuardPolicy(settings.allowed_hosts, settings.allowed_origins)
     holder = {"pid": os.getpid(), "started": datetime.now(UTC).isoformat(timespec="seconds")}
     async with AsyncExitStack() as stack:
         describe = stack.enter_context(hold(settings.data_dir, holder))
+        node_id = install_id(settings.data_dir)
         http = await _listen(stack, settings.http_host, settings.http_port, "CORECRUXD_HTTP_PORT")
         mcp = []
         if settings.mcp_enabled:
@@ -143,11 +149,13 @@ async def serve(
         services = Services(
             facts=mailboxes["facts"],
             recall=mailboxes["recall"],
-            clock=clock or SystemClock(),
+            clock=clock,
             privacy=PrivacyRules(settings.always_private_prefixes, settings.share_prefixes),
             decay=decay,
             console_url=f"http://{address(http)}/console#facts",
             catalogue=CATALOGUE,
+            router=router_of(settings, CATALOGUE, node_id=node_id, now_s=clock.now_us() // 1_000_000),
+            span=span_of_calls(),
         )
         loads = {"http": Load(), "mcp": Load()}
         wire = {"http": WireCounts(), "mcp": WireCounts()}
@@ -171,7 +179,7 @@ async def serve(
                 McpAuthenticator(registry),
                 guard,
                 settings.max_body_bytes,
-                observe=metrics.observe_tool,
+                record=Recorder(metrics.observe_tool),
                 surface=settings.tool_surface,
                 streams=EventStreams(
                     mailboxes["sessions"],

@@ -78,6 +78,13 @@ class NotFound(CruxError):
     status = 404
 
 
+class MethodNotFound(CruxError):
+    """A method that this server does not have, or a tool that is switched off."""
+
+    code = METHOD_NOT_FOUND
+    status = 404
+
+
 class UnknownTool(CruxError):
     """A tool name that is in no list of this caller."""
 

@@ -94,7 +94,7 @@ def mcp_app(services: Services, auth: McpAuthenticator, *, body_timeout_s: float
         auth,
         GuardPolicy(),
         0,
-        observe=lambda *_: None,
+        record=lambda *_: None,
         streams=EventStreams(Mailbox("sessions"), StreamLimits(), watch_peers=True),
         body_timeout_s=body_timeout_s,
     )

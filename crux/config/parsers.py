@@ -117,6 +117,14 @@ def hs256_key(value: str) -> bytes:
         raise ValueError("padded standard base64 after base64:") from None
 
 
+def public_key(value: str) -> str:
+    """An Ed25519 public key as 64 hex digits, in lower case."""
+    digits = value.strip().lower()
+    if re.fullmatch("[0-9a-f]{64}", digits) is None:
+        raise ValueError("64 hex digits")
+    return digits
+
+
 def auth_mode(value: str) -> AuthMode:
     """A mode of the HTTP API, by any spelling of the contract, `-` for `_` included."""
     name = value.strip().lower().replace("-", "_")

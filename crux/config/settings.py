@@ -10,6 +10,7 @@ from attrs import Factory, frozen
 from platformdirs import user_data_path
 
 from crux.config import parsers
+from crux.config.capability import CapabilitySettings
 from crux.config.declaration import Group, setting
 from crux.config.parsers import AuthMode
 from crux.config.wire import WireSettings
@@ -26,7 +27,7 @@ def _user_data_dir() -> Path:
 
 
 @frozen(kw_only=True)
-class Settings(WireSettings):
+class Settings(CapabilitySettings, WireSettings):
     """What one daemon runs with. Times are whole seconds where a name ends in `_s`; sizes are bytes."""
 
     http_host: str = setting(

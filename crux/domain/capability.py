@@ -27,6 +27,7 @@ HOSTED_TOOLS: Final = frozenset({"issue_passport", "sync_pull", "sync_push"})
 _SHARED_QUERY = "corecrux.query.local"
 _QUERIES = frozenset({"query", "query_scan", "query_expand"})
 
+REFUSED: Final = "refused"
 Mode = Literal["local", "hosted", "customer_hosted", "degraded-local", "degraded-queued", "refused"]
 Reason = Literal[
     "denied:token_invalid",
@@ -96,7 +97,7 @@ class Decision:
 
     @property
     def authorised(self) -> bool:
-        return self.mode != "refused"
+        return self.mode != REFUSED
 
     def stamp(self) -> dict[str, object]:
         """How the decision came about, ready for JSON. Revocation lists are not consulted, and it says so."""
@@ -144,10 +145,14 @@ def decide(examined: ExaminedToken, call: CapabilityCall, *, now_s: int, balance
     return _fall_back(examined, call, *obstacle)
 
 
-def denied(decision: Decision) -> Denied:
+class CapabilityRefused(Denied):
+    """The daemon's capability token does not allow the call."""
+
+
+def denied(decision: Decision) -> CapabilityRefused:
     """The failure that tells a caller of a refusal (protocol contract 9.5)."""
     receipt = decision.refusal_receipt
-    return Denied(
+    return CapabilityRefused(
         f"the capability token does not allow this call: {decision.reason_code}",
         data={
             "reason_code": decision.reason_code,
@@ -223,7 +228,7 @@ def _refused(examined: ExaminedToken, call: CapabilityCall, reason: Reason) -> D
     permitted = examined.permitted(call.preferred_backend, call.capability)
     token = examined.token
     return Decision(
-        mode="refused",
+        mode=REFUSED,
         reason_code=reason,
         token_id=token.token_id,
         token_hash=examined.token_hash,

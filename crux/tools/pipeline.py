@@ -1,66 +1,94 @@
-"""The way of one tool call: find the tool, read its arguments, run it, and say how it went (seed 11.6)."""
+"""The way of one tool call: permit it, find the tool, read its arguments, run it, and say how it went (seed 11.6)."""
 
 from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
 
-import msgspec
 import trio
 from attrs import frozen
 
-from crux.errors import ActorFailed, CruxError, InvalidArgument, UnknownTool
+from crux.domain.capability import denied
+from crux.domain.revocation import refusal
+from crux.errors import METHOD_NOT_FOUND, ActorFailed, CruxError, InvalidArgument, UnknownTool
 from crux.logs import get_logger
-from crux.tools.registry import Call
+from crux.tools.registry import Call, Tool
+from crux.tools.results import RawResult, encode_result
 
 log = get_logger("crux.tools")
 
-# Hosts cut a result at about 25,000 tokens; well below that, and where the caller set no budget, it is told how to
-# narrow.
-LARGE_RESULT_BYTES = 40_000
-NARROW = "large result: pass token_budget or a smaller top_k, or name one entity"
 UNKNOWN_LABEL = "unknown"
 # A name is echoed as it came, as far as a name may go.
 NAME_SHOWN = 200
 
-# Called once for every call that names a tool: label, whether it went well, seconds.
-Observe = Callable[[str, bool, float], None]
-
-_encode = msgspec.json.Encoder().encode
-
 
 @frozen
-class Answer:
-    """What a tool returned, as compact JSON; `hint` where the host may find it too large."""
+class Finished:
+    """How one call went, for whoever counts and records calls.
 
-    text: bytes
-    hint: str | None = None
+    `name` is what the caller named and `tool` what answered, None where nothing of that name did. `output_bytes` is the
+    size of the encoded result, or of the error's message.
+    """
+
+    name: str
+    tool: Tool | None
+    arguments: object
+    ok: bool
+    output_bytes: int
+    elapsed_s: float
+
+    @property
+    def label(self) -> str:
+        """The call's name in figures: one of the catalogue's, or `unknown`."""
+        return UNKNOWN_LABEL if self.tool is None else self.tool.name
 
 
-async def call_tool(params: object, call: Call, observe: Observe) -> Answer:
-    """Carry out `tools/call`. Raises `CruxError` with the code that the caller gets; never anything else."""
+# Told of every call that was permitted, once. It must neither wait nor raise.
+Record = Callable[[Call, Finished], None]
+
+
+async def call_tool(params: object, call: Call, record: Record) -> bytes:
+    """Carry out `tools/call`: the encoded result. Raises `CruxError` with the code that the caller gets; never anything
+    else."""
     name = params.get("name") if isinstance(params, dict) else None
     if not isinstance(params, dict) or not isinstance(name, str):
         raise InvalidArgument('tools/call requires a "name" parameter')
+    services = call.services
+    if services.router is not None:
+        decision = services.router.decide(name, now_s=services.clock.now_us() // 1_000_000)
+        if not decision.authorised:
+            raise denied(decision)
+    arguments = params.get("arguments")
+    tool = services.catalogue.by_name.get(name)
     began = trio.current_time()
-    label, ok = UNKNOWN_LABEL, False
     try:
-        tool = call.services.catalogue.by_name.get(name)
-        if tool is None:
-            raise UnknownTool(f"unknown tool: {name[:NAME_SHOWN]}")
-        label = name
-        given = params.get("arguments")
-        result = await tool.run(tool.parse(given), call)
-        text = _encode(result)
-        ok = True
+        result = await _run(name, tool, arguments, call)
+    except CruxError as error:
+        answered = None if error.code == METHOD_NOT_FOUND else tool
+        size, elapsed_s = len(error.message.encode()), trio.current_time() - began
+        record(call, Finished(name, answered, arguments, ok=False, output_bytes=size, elapsed_s=elapsed_s))
+        raise
+    elapsed_s = trio.current_time() - began
+    record(call, Finished(name, tool, arguments, ok=True, output_bytes=len(result), elapsed_s=elapsed_s))
+    return result
+
+
+async def _run(name: str, tool: Tool | None, arguments: object, call: Call) -> bytes:
+    services = call.services
+    if services.revocations is not None and call.agent is not None:
+        told = refusal(name[:NAME_SHOWN], await services.revocations(call.agent))
+        if told is not None:
+            return encode_result(RawResult.failure(told), arguments)
+    if tool is None:
+        raise UnknownTool(f"unknown tool: {name[:NAME_SHOWN]}")
+    try:
+        if services.span is None:
+            return encode_result(await tool.run(tool.parse(arguments), call), arguments)
+        with services.span(name, call.agent):
+            return encode_result(await tool.run(tool.parse(arguments), call), arguments)
     except CruxError:
         raise
     except Exception as error:
         incident = secrets.token_hex(6)
         log.exception("a tool failed", tool=name, incident=incident)
         raise ActorFailed(f"internal error, logged as {incident}", data={"incident": incident}) from error
-    finally:
-        observe(label, ok, trio.current_time() - began)
-    if len(text) > LARGE_RESULT_BYTES and not (isinstance(given, dict) and given.get("token_budget") is not None):
-        return Answer(text, NARROW)
-    return Answer(text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import typing
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from enum import StrEnum
 from typing import Any
 
@@ -15,9 +16,12 @@ from crux.actors.mailbox import Mailbox
 from crux.domain.consequence import consequence_of
 from crux.domain.decay import DecayPolicy
 from crux.domain.privacy import PrivacyRules, Viewer
+from crux.domain.revocation import Revocation
+from crux.domain.router import Router
 from crux.tools.schema import Parameter, input_schema, output_paths, parameters_of, parser_of
 
 CRC_SCHEMA = "https://cuecrux.com/contracts/crc-v1.schema.json"
+UPGRADE_DOCS = "https://crux.cuecrux.com/docs/platform/"
 CRC_WHEN = (
     'Always, unless the call says contract: "legacy" (or v0, none, off), which gives the plain object of the same rows.'
 )
@@ -40,9 +44,19 @@ class Effect(StrEnum):
     TOOL_DISPATCH = "tool_dispatch"
 
 
+# The revocation of an agent's passport, if there is one.
+Revocations = Callable[[str], Awaitable[Revocation | None]]
+# Opens the tracing span of one call, given the tool's name and the agent's.
+Span = Callable[[str, str | None], AbstractContextManager[object]]
+
+
 @frozen
 class Services:
-    """What tools work with: the actors' mailboxes and the operator's rules."""
+    """What calls work with: the actors' mailboxes and the operator's rules.
+
+    Without a `router` every tool may be called; without `revocations` nobody is revoked; without `span` nothing is
+    traced.
+    """
 
     facts: Mailbox
     recall: Mailbox
@@ -51,6 +65,9 @@ class Services:
     decay: DecayPolicy
     console_url: str
     catalogue: Catalogue
+    router: Router | None = None
+    revocations: Revocations | None = None
+    span: Span | None = None
 
 
 @frozen
@@ -88,13 +105,24 @@ class Tool:
         """The text of `tools/list`: the tier's marker first (seed 11.8)."""
         return f"[{self.tier.value}] {self.summary}"
 
-    def listing(self) -> dict[str, object]:
-        """The tool's entry in `tools/list` for a caller without a capability token (seed 11.8)."""
+    def listing(self, router: Router | None = None) -> dict[str, object]:
+        """The tool's entry in `tools/list`, stamped where a capability token shapes the list (seed 11.8)."""
+        schema = input_schema(self.parameters, self.examples)
+        meta: dict[str, object] = {"consequence_metadata": consequence_of(self.name).as_metadata()}
+        if router is not None:
+            schema |= router.schema_stamp()
+            meta |= router.stamp()
+        if self.tier is Tier.HOSTED:
+            meta["upgrade"] = {
+                "platform_available": True,
+                "requires": "rcx_capability_token",
+                "docs": UPGRADE_DOCS + self.name,
+            }
         return {
             "name": self.name,
             "description": self.description,
-            "inputSchema": input_schema(self.parameters, self.examples),
-            "_meta": {"crux": {"consequence_metadata": consequence_of(self.name).as_metadata()}},
+            "inputSchema": schema,
+            "_meta": {"crux": meta},
             **({"x-crux-output-schema": self._output_schema()} if self.crc_kind else {}),
         }
 

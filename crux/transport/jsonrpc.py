@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 
 from crux.errors import CruxError, InvalidArgument
-from crux.tools.pipeline import Answer
 from crux.transport.json_text import (
     LONE_SURROGATE,
     MOST_NESTED,
@@ -82,13 +81,6 @@ class BadText(InvalidArgument):
 def result_response(request_id: msgspec.Raw, result: bytes) -> bytes:
     """A response with an encoded result."""
     return b'{"jsonrpc":"2.0","id":' + bytes(request_id) + b',"result":' + result + b"}"
-
-
-def answer_response(request_id: msgspec.Raw, answer: Answer) -> bytes:
-    """A response to `tools/call`: one text item, which is the tool's compact JSON (Decision 1)."""
-    meta = b"" if answer.hint is None else b',"_meta":{"crux":{"hint":' + _encode(answer.hint) + b"}}"
-    text = _encode(answer.text.decode())
-    return result_response(request_id, b'{"content":[{"type":"text","text":' + text + b"}]" + meta + b"}")
 
 
 def error_response(request_id: msgspec.Raw | None, error: CruxError) -> bytes:

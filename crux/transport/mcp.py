@@ -10,11 +10,13 @@ import trio
 
 from crux import __version__
 from crux.domain.agents import Agent
+from crux.domain.capability import MODE_HEADER, REFUSED, CapabilityRefused
 from crux.domain.privacy import ANONYMOUS, Viewer
-from crux.domain.surface import SurfaceMode, shape
-from crux.errors import METHOD_NOT_FOUND, CruxError, ParseError, PayloadTooLarge, Unauthorized
+from crux.domain.surface import SurfaceMode
+from crux.errors import CruxError, MethodNotFound, ParseError, PayloadTooLarge, Unauthorized
 from crux.logs import get_logger
-from crux.tools.pipeline import NAME_SHOWN, Observe, call_tool
+from crux.tools.listing import Listing
+from crux.tools.pipeline import NAME_SHOWN, Record, call_tool
 from crux.tools.registry import Call, Catalogue, Services
 from crux.transport.asgi import (
     JSON,
@@ -32,7 +34,6 @@ from crux.transport.gates import SESSION, GuardPolicy, Refusal, cors_headers, se
 from crux.transport.jsonrpc import (
     BadText,
     Request,
-    answer_response,
     error_response,
     read_request,
     result_response,
@@ -61,12 +62,6 @@ QUICKSTART = {
 DOCS = "https://github.com/CueCrux/Crux/blob/main/docs/agent-guide.md"
 
 
-class MethodNotFound(CruxError):
-    """A method that this server does not have."""
-
-    code = METHOD_NOT_FOUND
-
-
 class _Refused(Exception):
     """A request that is refused before JSON-RPC, with what is answered."""
 
@@ -92,7 +87,7 @@ class McpApp:
         policy: GuardPolicy,
         max_body: int,
         *,
-        observe: Observe,
+        record: Record,
         streams: EventStreams,
         surface: SurfaceMode = SurfaceMode.FULL,
         body_timeout_s: float | None = None,
@@ -100,7 +95,7 @@ class McpApp:
         self._auth = auth
         self._policy = policy
         self._max_body = max_body
-        self._observe = observe
+        self._record = record
         self._streams = streams
         self._body_timeout_s = body_timeout_s
         encode = msgspec.json.encode
@@ -115,12 +110,8 @@ class McpApp:
                 "docs": DOCS,
             },
         }
-        listed = shape(surface, None, (), services.catalogue.tools)
-        self._results: Mapping[str, bytes] = {
-            "initialize": encode(handshake),
-            "notifications/initialized": b"null",
-            "tools/list": encode({"tools": [tool.listing() for tool in listed]}),
-        }
+        self._results: Mapping[str, bytes] = {"initialize": encode(handshake), "notifications/initialized": b"null"}
+        self._listing = Listing(services.catalogue, services.router, surface)
         self._anonymous = Call(None, ANONYMOUS, services)
         self._calls = {name: Call(name, Viewer((name,)), services) for name in auth.names}
         self._methods: Mapping[str, Callable[[Scope, Receive, Send], Awaitable[None]]] = {
@@ -163,10 +154,16 @@ class McpApp:
         if request.is_notification:
             await respond(send, 202, headers=[*_echo(session), *cors])
             return
-        body = await self._dispatch(request, self._anonymous if agent is None else self._calls[agent.name])
+        mode: Pairs = ()
+        try:
+            result = await self._dispatch(request, self._anonymous if agent is None else self._calls[agent.name])
+            body = result_response(request.id, result)
+        except CruxError as error:  # failures are in the body, under HTTP 200 (seed 11.4)
+            body = error_response(request.id, error)
+            mode = _mode_of(error)
         if session is None and request.method == "initialize":
             session = uuid.uuid4().hex
-        await respond(send, 200, body, [JSON, *_echo(session), *cors])
+        await respond(send, 200, body, [JSON, *_echo(session), *mode, *cors])
 
     def _admit(self, scope: Scope) -> tuple[Agent | None, str | None]:
         """Who calls, and the session id that was sent. Raises `_Refused` (protocol contract 1.2, gates 1 and 2)."""
@@ -192,17 +189,16 @@ class McpApp:
         raise _Refused(408, "request-timeout", late, _closing(scope))
 
     async def _dispatch(self, request: Request, call: Call) -> bytes:
-        """The response to a request with an id. Failures are in it, under HTTP 200 (seed 11.4)."""
-        try:
-            if request.method == "tools/call":
-                return answer_response(request.id, await call_tool(request.params, call, self._observe))
-            result = self._results.get(request.method)
-            if result is None:
-                log.info("unknown method", method=request.method[:NAME_SHOWN])
-                raise MethodNotFound(f"method not found: {request.method[:NAME_SHOWN]}")
-            return result_response(request.id, result)
-        except CruxError as error:
-            return error_response(request.id, error)
+        """The encoded result of a request with an id. Raises `CruxError` where there is none."""
+        if request.method == "tools/call":
+            return await call_tool(request.params, call, self._record)
+        if request.method == "tools/list":
+            return (await self._listing.of(call)).result
+        result = self._results.get(request.method)
+        if result is None:
+            log.info("unknown method", method=request.method[:NAME_SHOWN])
+            raise MethodNotFound(f"method not found: {request.method[:NAME_SHOWN]}")
+        return result
 
     async def _get(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] == "GET" and EVENT_STREAM in (header(scope, b"accept") or b""):
@@ -237,6 +233,11 @@ def _served(texts: Mapping[str, str], catalogue: Catalogue) -> list[str]:
 
 def _echo(session: str | None) -> Pairs:
     return [] if session is None else [(SESSION, session.encode())]
+
+
+def _mode_of(error: CruxError) -> Pairs:
+    """The header that a refusal for want of a capability carries (protocol contract 9.5)."""
+    return [(MODE_HEADER.lower().encode(), REFUSED.encode())] if isinstance(error, CapabilityRefused) else []
 
 
 def _closing(scope: Scope) -> Pairs:

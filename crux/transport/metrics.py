@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from types import MappingProxyType
@@ -48,12 +49,15 @@ class Metrics:
         self._redactions = redactions
         self._wires = wires
         self._tools: dict[tuple[str, bool], Histogram] = {}
+        self._tokens: Counter[str] = Counter()
         self._registry = CollectorRegistry()
         self._registry.register(self)
         ProcessCollector(registry=self._registry)
 
-    def observe_tool(self, label: str, ok: bool, elapsed_s: float) -> None:
-        """Count one call of the tool named `label`, which is a name of the catalogue or `unknown`."""
+    def observe_tool(self, label: str, ok: bool, elapsed_s: float, tokens: int) -> None:
+        """Count one call of the tool named `label`, which is a name of the catalogue or `unknown`, and what it cost to
+        write and to read, in estimated tokens."""
+        self._tokens[label] += tokens
         durations = self._tools.get((label, ok))
         if durations is None:
             durations = self._tools[label, ok] = Histogram(TOOL_BUCKETS_S)
@@ -76,7 +80,7 @@ class Metrics:
             size.add_metric([name], size_bytes)
         yield size
         yield self._of_log()
-        yield self._of_tools()
+        yield from self._of_tools()
 
     def _of_actors(self) -> Iterator[Metric]:
         reports = [mailbox.report() for mailbox in self._mailboxes]
@@ -120,14 +124,19 @@ class Metrics:
             redactions.add_metric([rule], count)
         return redactions
 
-    def _of_tools(self) -> Metric:
+    def _of_tools(self) -> Iterator[Metric]:
         durations = HistogramMetricFamily(
             "corecrux_tool_invocation_duration_seconds", "Time a tool call takes", labels=["tool", "outcome"]
         )
         for (label, ok), observed in self._tools.items():
             buckets = _buckets(observed.bounds, observed.counts)
             durations.add_metric([label, "ok" if ok else "error"], buckets, observed.sum_s)
-        return durations
+        spent = CounterMetricFamily(
+            "corecrux_token_spend", "Estimated tokens of arguments and results together", labels=["tool"]
+        )
+        for label, tokens in self._tokens.items():
+            spent.add_metric([label], tokens)
+        yield from (durations, spent)
 
 
 def _gauge(name: str, text: str, reports: Sequence[Report], value: Callable[[Report], float]) -> Metric:

@@ -9,11 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crux.errors import InvalidArgument, ParseError
-from crux.tools.pipeline import Answer
 from crux.transport.json_text import MOST_NESTED
 from crux.transport.jsonrpc import (
     BadText,
-    answer_response,
     error_response,
     read_request,
     result_response,
@@ -144,13 +142,6 @@ def test_the_complaint_holds_nothing_of_the_body() -> None:
     with pytest.raises(ParseError) as caught:
         read_request(b'{"jsonrpc":"2.0","method": token-abcdef-secret }')
     assert "secret" not in caught.value.message
-
-
-def test_an_answer_is_one_text_item_of_compact_json() -> None:
-    body = json.loads(answer_response(msgspec.Raw(b"1"), Answer('{"a":"é"}'.encode())))
-    assert body == {"jsonrpc": "2.0", "id": 1, "result": {"content": [{"type": "text", "text": '{"a":"é"}'}]}}
-    hinted = json.loads(answer_response(msgspec.Raw(b"1"), Answer(b"{}", "narrow it")))
-    assert hinted["result"]["_meta"] == {"crux": {"hint": "narrow it"}}
 
 
 def test_an_error_has_data_only_where_there_is_some() -> None:

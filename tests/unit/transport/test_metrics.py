@@ -75,8 +75,8 @@ async def test_every_actor_shows_what_waits_and_what_became_of_its_messages() ->
 @pytest.mark.parametrize("bound", TOOL_BUCKETS_S)
 def test_a_call_as_long_as_a_bound_is_in_its_bucket_and_a_longer_one_is_not(bound: float) -> None:
     seen = metrics()
-    seen.observe_tool("store_fact", True, bound)
-    seen.observe_tool("store_fact", True, bound + 1e-9)
+    seen.observe_tool("store_fact", True, bound, 2)
+    seen.observe_tool("store_fact", True, bound + 1e-9, 2)
     labels = {"tool": "store_fact", "outcome": "ok"}
     name = "corecrux_tool_invocation_duration_seconds"
     assert reading(seen, f"{name}_bucket", le=str(bound), **labels) == 1
@@ -87,11 +87,13 @@ def test_a_call_as_long_as_a_bound_is_in_its_bucket_and_a_longer_one_is_not(boun
 def test_calls_are_told_apart_by_tool_and_outcome() -> None:
     seen = metrics()
     for label, ok in (("store_fact", True), ("store_fact", False), ("unknown", False), ("unknown", False)):
-        seen.observe_tool(label, ok, 0.1)
+        seen.observe_tool(label, ok, 0.1, 7)
     counts = {("store_fact", "ok"): 1, ("store_fact", "error"): 1, ("unknown", "error"): 2}
     for (tool, outcome), count in counts.items():
         name = "corecrux_tool_invocation_duration_seconds_count"
         assert reading(seen, name, tool=tool, outcome=outcome) == count
+    for tool, tokens in (("store_fact", 14), ("unknown", 14)):
+        assert reading(seen, "corecrux_token_spend_total", tool=tool) == tokens
 
 
 def test_what_a_lean_listener_counts_is_there_by_its_name() -> None:

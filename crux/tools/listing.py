@@ -1,0 +1,54 @@
+"""The result of `tools/list`: what the token permits, then what the surface shows, then JSON (seed 11.8 and 11.10)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import msgspec
+from attrs import frozen
+
+from crux.domain.router import Router
+from crux.domain.surface import SurfaceMode, shape
+from crux.tools.registry import Call, Catalogue, Tool
+
+# Encoded lists that are kept: a dynamic surface makes one for each choice of tools.
+VARIANTS_KEPT = 64
+
+
+@frozen
+class Listed:
+    """The names of the tools that a caller is shown, in order, and the encoded result that shows them."""
+
+    names: tuple[str, ...]
+    result: bytes
+
+
+class Listing:
+    """Gives each caller its list. A tool is encoded once, and a list of tools once for as long as it is asked for."""
+
+    def __init__(self, catalogue: Catalogue, router: Router | None, mode: SurfaceMode) -> None:
+        self._tools = catalogue.tools
+        self._router = router
+        self._mode = mode
+        self._entries = {tool.name: msgspec.json.encode(tool.listing(router)) for tool in catalogue.tools}
+        self._meta = b"" if router is None else b',"_meta":' + msgspec.json.encode({"crux": router.stamp()})
+        self._permitted: dict[tuple[bool, bool], Sequence[Tool]] = {}
+        self._encode = lru_cache(VARIANTS_KEPT)(self._encode_once)
+
+    async def of(self, call: Call) -> Listed:
+        """The list that this caller is shown now."""
+        shown = shape(self._mode, None, (), self._permitted_at(call.services.clock.now_us() // 1_000_000))
+        return self._encode(tuple(tool.name for tool in shown))
+
+    def _permitted_at(self, now_s: int) -> Sequence[Tool]:
+        if self._router is None:
+            return self._tools
+        phase = self._router.phase(now_s=now_s)
+        if (permitted := self._permitted.get(phase)) is None:
+            permitted = self._permitted[phase] = self._router.permitted(self._tools, now_s=now_s)
+        return permitted
+
+    def _encode_once(self, names: tuple[str, ...]) -> Listed:
+        entries = b",".join(self._entries[name] for name in names)
+        return Listed(names, b'{"tools":[' + entries + b"]" + self._meta + b"}")
