@@ -39,7 +39,7 @@ from crux.storage.engine import Engine, SqliteEngine
 from crux.storage.keys import install_id
 from crux.tools.catalogue import CATALOGUE
 from crux.tools.recording import Recorder
-from crux.tools.registry import Services
+from crux.tools.registry import Catalogue, Services
 from crux.tools.spans import span_of_calls
 from crux.transport.auth import McpAuthenticator, authenticator_of
 from crux.transport.front import Front, Limits, Load
@@ -122,6 +122,7 @@ async def serve(
     redactions: Mapping[str, int] = MappingProxyType({}),
     clock: Clock | None = None,
     policy: RestartPolicy | None = None,
+    catalogue: Catalogue = CATALOGUE,
 ) -> None:
     """Serve until `stop`, then drain within `settings.shutdown_drain_s` and close the store.
 
@@ -153,8 +154,8 @@ async def serve(
             privacy=PrivacyRules(settings.always_private_prefixes, settings.share_prefixes),
             decay=decay,
             console_url=f"http://{address(http)}/console#facts",
-            catalogue=CATALOGUE,
-            router=router_of(settings, CATALOGUE, node_id=node_id, now_s=clock.now_us() // 1_000_000),
+            catalogue=catalogue,
+            router=router_of(settings, catalogue, node_id=node_id, now_s=clock.now_us() // 1_000_000),
             span=span_of_calls(),
         )
         loads = {"http": Load(), "mcp": Load()}

@@ -16,7 +16,8 @@ from crux.actors.supervisor import RestartPolicy
 from crux.config import Settings
 from crux.daemon import Ready, serve
 from crux.domain.streams import StreamLimits
-from crux.tools.registry import Services
+from crux.tools.catalogue import CATALOGUE
+from crux.tools.registry import Catalogue, Services
 from crux.transport.auth import McpAuthenticator
 from crux.transport.gates import GuardPolicy
 from crux.transport.mcp import McpApp
@@ -47,7 +48,13 @@ class Serving:
 
 
 @asynccontextmanager
-async def serving(data_dir: Path, *, policy: RestartPolicy | None = None, **settings: object) -> AsyncIterator[Serving]:
+async def serving(
+    data_dir: Path,
+    *,
+    policy: RestartPolicy | None = None,
+    catalogue: Catalogue = CATALOGUE,
+    **settings: object,
+) -> AsyncIterator[Serving]:
     """Serve on free ports with `settings` over the defaults; drained when the block ends."""
     chosen = Settings(data_dir=data_dir, http_port=0, mcp_port=0, **settings)  # type: ignore[arg-type]
     stop, done, announced = trio.Event(), trio.Event(), trio.Event()
@@ -59,7 +66,7 @@ async def serving(data_dir: Path, *, policy: RestartPolicy | None = None, **sett
 
     async def run() -> None:
         try:
-            await serve(chosen, stop=stop, announce=announce, policy=policy)
+            await serve(chosen, stop=stop, announce=announce, policy=policy, catalogue=catalogue)
         finally:
             done.set()
 

@@ -26,8 +26,8 @@ NAME_SHOWN = 200
 class Finished:
     """How one call went, for whoever counts and records calls.
 
-    `name` is what the caller named and `tool` what answered, None where nothing of that name did. `output_bytes` is the
-    size of the encoded result, or of the error's message.
+    `name` is what the caller named and `tool` what answered, None where nothing of that name did. `ok` is false for an
+    error and for a soft failure. `output_bytes` is the size of the encoded result, or of the error's message.
     """
 
     name: str
@@ -62,30 +62,33 @@ async def call_tool(params: object, call: Call, record: Record) -> bytes:
     tool = services.catalogue.by_name.get(name)
     began = trio.current_time()
     try:
-        result = await _run(name, tool, arguments, call)
+        result, ok = await _run(name, tool, arguments, call)
     except CruxError as error:
         answered = None if error.code == METHOD_NOT_FOUND else tool
         size, elapsed_s = len(error.message.encode()), trio.current_time() - began
         record(call, Finished(name, answered, arguments, ok=False, output_bytes=size, elapsed_s=elapsed_s))
         raise
     elapsed_s = trio.current_time() - began
-    record(call, Finished(name, tool, arguments, ok=True, output_bytes=len(result), elapsed_s=elapsed_s))
+    record(call, Finished(name, tool, arguments, ok=ok, output_bytes=len(result), elapsed_s=elapsed_s))
     return result
 
 
-async def _run(name: str, tool: Tool | None, arguments: object, call: Call) -> bytes:
+async def _run(name: str, tool: Tool | None, arguments: object, call: Call) -> tuple[bytes, bool]:
+    """The encoded result, and whether it is what was asked for and no soft failure."""
     services = call.services
     if services.revocations is not None and call.agent is not None:
         told = refusal(name[:NAME_SHOWN], await services.revocations(call.agent))
         if told is not None:
-            return encode_result(RawResult.failure(told), arguments)
+            return encode_result(RawResult.failure(told), arguments), False
     if tool is None:
         raise UnknownTool(f"unknown tool: {name[:NAME_SHOWN]}")
     try:
         if services.span is None:
-            return encode_result(await tool.run(tool.parse(arguments), call), arguments)
-        with services.span(name, call.agent):
-            return encode_result(await tool.run(tool.parse(arguments), call), arguments)
+            value = await tool.run(tool.parse(arguments), call)
+        else:
+            with services.span(name, call.agent):
+                value = await tool.run(tool.parse(arguments), call)
+        return encode_result(value, arguments), not (isinstance(value, RawResult) and value.is_error)
     except CruxError:
         raise
     except Exception as error:

@@ -42,6 +42,8 @@ async def learn(args: Arguments, call: Call) -> object:
             raise MethodNotFound("switched off")
         case "break":
             raise ZeroDivisionError("a bug")
+        case "nonsense":
+            return object()
         case "raw":
             return RawResult.failure("soft")
     return {"done": args.behaviour}
@@ -95,6 +97,7 @@ async def test_a_call_without_a_name_is_refused_and_not_recorded(services: Servi
     [
         ("learn", "refuse", InvalidArgument, "learn"),
         ("learn", "break", ActorFailed, "learn"),
+        ("learn", "nonsense", ActorFailed, "learn"),
         ("learn", "off", MethodNotFound, "unknown"),
         ("nothing", "", UnknownTool, "unknown"),
     ],
@@ -152,7 +155,7 @@ async def test_a_revoked_agent_is_told_so_in_a_result(services: Services, name: 
     assert result["isError"] is True
     (item,) = result["content"]
     assert item["text"].startswith(f"{name} is refused: your passport was revoked (leaked)")
-    assert finished.ok
+    assert not finished.ok
 
 
 @pytest.mark.parametrize("agent", ["eve", None])
@@ -166,10 +169,10 @@ async def test_the_token_is_asked_before_the_revocations(services: Services) -> 
     assert isinstance(error, CapabilityRefused)
 
 
-async def test_a_soft_failure_is_a_result(services: Services) -> None:
+async def test_a_soft_failure_is_a_result_and_counts_as_a_failed_call(services: Services) -> None:
     result, (finished,) = await called(services, {"name": "learn", "arguments": {"behaviour": "raw"}})
     assert result == {"content": [{"type": "text", "text": "soft"}], "isError": True}
-    assert finished.ok
+    assert not finished.ok
 
 
 @pytest.mark.parametrize("behaviour", ["answer", "refuse", "break"])
