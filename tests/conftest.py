@@ -48,7 +48,8 @@ def services_on(facts: Mailbox, recall: Mailbox, clock: HandClock) -> Services:
         clock=clock,
         privacy=PrivacyRules(),
         decay=DecayPolicy(),
-        console_url="http://127.0.0.1:14800/console#facts",
+        node_id="ab" * 16,
+        base_url="http://127.0.0.1:14800",
         catalogue=CATALOGUE,
     )
 

@@ -1,16 +1,20 @@
 """The fact tools: store, find, delete, list, and look back (memory contract, section 4)."""
 
+from collections.abc import Sequence
+
 import msgspec
 from attrs import frozen
 
-from crux.domain.commands import Chain, Delete, Entities, Put, Search
+from crux.domain.commands import Chain, Delete, Entities, Found, Put, Search
 from crux.domain.decay import Horizon, age_hours, effective_confidence, freshness
+from crux.domain.envelope import envelope_of_facts
 from crux.domain.facts import Fact, draft_fact, shown_to
 from crux.domain.instants import parse_rfc3339, rfc3339
 from crux.domain.recall import CrcFacts, LegacyFacts, Recalled, crc_answer, legacy_answer
 from crux.domain.words import query_words
 from crux.errors import InvalidArgument
 from crux.tools.registry import Call, Effect, tool
+from crux.tools.results import Enveloped
 from crux.tools.schema import arg, shortened
 
 MOST_FACTS = 1000
@@ -104,9 +108,10 @@ class QueryArguments:
     affinity="memory",
     floor_rank=6,
     crc_kind="fact",
+    envelope=True,
     examples=[{"entity": "service:billing", "top_k": 5, "token_budget": 1000}],
 )
-async def query_facts(args: QueryArguments, call: Call) -> CrcFacts | LegacyFacts:
+async def query_facts(args: QueryArguments, call: Call) -> CrcFacts | LegacyFacts | Enveloped:
     """Find stored facts by words, by entity, or both, the most trustworthy first. Take it before you act or ask: what
     you need may be known. Returns rows with value, age and freshness; pass token_budget to keep them small."""
     now_us = call.services.clock.now_us()
@@ -122,7 +127,24 @@ async def query_facts(args: QueryArguments, call: Call) -> CrcFacts | LegacyFact
             min_effective_confidence=args.min_effective_confidence,
         )
     )
-    rows = [_recalled(fact, call, now_us) for fact in found.facts]
+    answer = _answer(args, found, [_recalled(fact, call, now_us) for fact in found.facts], call.services.console_url)
+    if not call.services.audit_envelope:
+        return answer
+    shown = len(answer.rows) if isinstance(answer, LegacyFacts) else len(answer.pointers)
+    return Enveloped(
+        answer,
+        envelope_of_facts(
+            found.facts[:shown],
+            agent=call.agent,
+            node_id=call.services.node_id,
+            base_url=call.services.base_url,
+            now_us=now_us,
+            policy=call.services.decay,
+        ),
+    )
+
+
+def _answer(args: QueryArguments, found: Found, rows: Sequence[Recalled], console_url: str) -> CrcFacts | LegacyFacts:
     if args.contract is not None and args.contract.strip().lower() in _LEGACY:
         return legacy_answer(rows, token_budget=args.token_budget, filtered_below_threshold=found.below_floor)
     return crc_answer(
@@ -132,7 +154,7 @@ async def query_facts(args: QueryArguments, call: Call) -> CrcFacts | LegacyFact
         entity=args.entity,
         token_budget=args.token_budget,
         filtered_below_threshold=found.below_floor,
-        console_url=call.services.console_url,
+        console_url=console_url,
     )
 
 

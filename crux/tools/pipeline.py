@@ -13,7 +13,7 @@ from crux.domain.revocation import refusal
 from crux.errors import METHOD_NOT_FOUND, ActorFailed, CruxError, InvalidArgument, UnknownTool
 from crux.logs import get_logger
 from crux.tools.registry import Call, Tool
-from crux.tools.results import RawResult, encode_result
+from crux.tools.results import RawResult, Result, result_of
 
 log = get_logger("crux.tools")
 
@@ -27,7 +27,8 @@ class Finished:
     """How one call went, for whoever counts and records calls.
 
     `name` is what the caller named and `tool` what answered, None where nothing of that name did. `ok` is false for an
-    error and for a soft failure. `output_bytes` is the size of the encoded result, or of the error's message.
+    error and for a soft failure. `output_bytes` is the size of the encoded result without
+    its `_meta`, or of the error's message.
     """
 
     name: str
@@ -62,24 +63,23 @@ async def call_tool(params: object, call: Call, record: Record) -> bytes:
     tool = services.catalogue.by_name.get(name)
     began = trio.current_time()
     try:
-        result, ok = await _run(name, tool, arguments, call)
+        result = await _run(name, tool, arguments, call)
     except CruxError as error:
         answered = None if error.code == METHOD_NOT_FOUND else tool
         size, elapsed_s = len(error.message.encode()), trio.current_time() - began
         record(call, Finished(name, answered, arguments, ok=False, output_bytes=size, elapsed_s=elapsed_s))
         raise
     elapsed_s = trio.current_time() - began
-    record(call, Finished(name, tool, arguments, ok=ok, output_bytes=len(result), elapsed_s=elapsed_s))
-    return result
+    record(call, Finished(name, tool, arguments, ok=result.ok, output_bytes=len(result.body), elapsed_s=elapsed_s))
+    return result.encoded()
 
 
-async def _run(name: str, tool: Tool | None, arguments: object, call: Call) -> tuple[bytes, bool]:
-    """The encoded result, and whether it is what was asked for and no soft failure."""
+async def _run(name: str, tool: Tool | None, arguments: object, call: Call) -> Result:
     services = call.services
     if services.revocations is not None and call.agent is not None:
         told = refusal(name[:NAME_SHOWN], await services.revocations(call.agent))
         if told is not None:
-            return encode_result(RawResult.failure(told), arguments), False
+            return result_of(RawResult.failure(told), arguments)
     if tool is None:
         raise UnknownTool(f"unknown tool: {name[:NAME_SHOWN]}")
     try:
@@ -88,7 +88,7 @@ async def _run(name: str, tool: Tool | None, arguments: object, call: Call) -> t
         else:
             with services.span(name, call.agent):
                 value = await tool.run(tool.parse(arguments), call)
-        return encode_result(value, arguments), not (isinstance(value, RawResult) and value.is_error)
+        return result_of(value, arguments)
     except CruxError:
         raise
     except Exception as error:

@@ -54,8 +54,8 @@ Span = Callable[[str, str | None], AbstractContextManager[object]]
 class Services:
     """What calls work with: the actors' mailboxes and the operator's rules.
 
-    Without a `router` every tool may be called; without `revocations` nobody is revoked; without `span` nothing is
-    traced.
+    `node_id` is the daemon's name for itself, `base_url` that of the HTTP API. Without a `router` every tool may be
+    called; without `revocations` nobody is revoked; without `span` nothing is traced.
     """
 
     facts: Mailbox
@@ -63,11 +63,18 @@ class Services:
     clock: Clock
     privacy: PrivacyRules
     decay: DecayPolicy
-    console_url: str
+    node_id: str
+    base_url: str
     catalogue: Catalogue
     router: Router | None = None
     revocations: Revocations | None = None
     span: Span | None = None
+    audit_envelope: bool = False
+
+    @property
+    def console_url(self) -> str:
+        """Where a person looks at facts."""
+        return f"{self.base_url}/console#facts"
 
 
 @frozen
@@ -93,6 +100,7 @@ class Tool:
     affinity: str | None
     floor_rank: int | None
     crc_kind: str | None
+    envelope: bool
     summary: str
     parameters: tuple[Parameter, ...]
     examples: tuple[Mapping[str, object], ...]
@@ -155,11 +163,13 @@ def tool(
     affinity: str | None = None,
     floor_rank: int | None = None,
     crc_kind: str | None = None,
+    envelope: bool = False,
     examples: Sequence[Mapping[str, object]] = ({},),
 ) -> Callable[[Run], Tool]:
     """Declare a tool: the function's first parameter is its arguments class, its docstring the description.
 
-    `result` is the class whose fields are the tool's output contract.
+    `result` is the class whose fields are the tool's output contract. `envelope`: whether the tool gives an audit
+    envelope beside its result where those are switched on.
     """
 
     def declare(run: Run) -> Tool:
@@ -173,6 +183,7 @@ def tool(
             affinity=affinity,
             floor_rank=floor_rank,
             crc_kind=crc_kind,
+            envelope=envelope,
             summary=" ".join((inspect.getdoc(run) or "").split()),
             parameters=parameters,
             examples=tuple(examples),

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 
 import msgspec
 from attrs import frozen
+
+from crux.domain.envelope import Envelope
 
 # Hosts cut a result at about 25,000 tokens; well below that, and where the caller set no budget, it is told how to
 # narrow.
@@ -28,23 +31,44 @@ class RawResult:
         return cls(({"type": "text", "text": text},), is_error=True)
 
 
-def encode_result(value: object, arguments: object) -> bytes:
-    """The encoded `result` for what a tool returned: one text item that holds it as compact JSON, or `RawResult`.
+@frozen
+class Enveloped:
+    """What a tool returned, and the envelope that goes out beside it."""
+
+    value: object
+    envelope: Envelope
+
+
+@frozen
+class Result:
+    """An encoded result, as yet without its `_meta`."""
+
+    body: bytes
+    ok: bool = True
+    meta: Mapping[str, object] = MappingProxyType({})
+
+    def encoded(self) -> bytes:
+        """The result as it goes out."""
+        return self.body[:-1] + b',"_meta":' + _encode(self.meta) + b"}" if self.meta else self.body
+
+
+def result_of(value: object, arguments: object) -> Result:
+    """The result for what a tool returned: one text item that holds it as compact JSON, or `RawResult` as it is.
 
     A large one that came without a `token_budget` says in `_meta.crux` how to narrow it.
     """
     if isinstance(value, RawResult):
-        body: dict[str, object] = {"content": value.content}
-        return _encode({**body, "isError": True} if value.is_error else body)
+        flag = {"isError": True} if value.is_error else {}
+        return Result(_encode({"content": value.content, **flag}), not value.is_error)
+    meta: dict[str, object] = {}
+    if isinstance(value, Enveloped):
+        meta["envelope"] = value.envelope
+        value = value.value
     text = _encode(value)
-    result = b'{"content":[{"type":"text","text":' + _encode(text.decode()) + b"}]}"
-    if len(text) > LARGE_RESULT_BYTES and not (
-        isinstance(arguments, dict) and arguments.get("token_budget") is not None
-    ):
-        return with_meta(result, {"crux": {"hint": NARROW}})
-    return result
+    if len(text) > LARGE_RESULT_BYTES and not _has_budget(arguments):
+        meta["crux"] = {"hint": NARROW}
+    return Result(b'{"content":[{"type":"text","text":' + _encode(text.decode()) + b"}]}", meta=meta)
 
 
-def with_meta(result: bytes, meta: Mapping[str, object]) -> bytes:
-    """An encoded result that has no `_meta`, with one."""
-    return result[:-1] + b',"_meta":' + _encode(meta) + b"}"
+def _has_budget(arguments: object) -> bool:
+    return isinstance(arguments, dict) and arguments.get("token_budget") is not None

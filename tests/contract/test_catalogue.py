@@ -34,6 +34,7 @@ def test_a_tool_is_what_the_catalogue_says(tool: Tool) -> None:
     assert tool.affinity == contract.get("affinity")
     assert tool.floor_rank == contract.get("floor_rank")
     assert tool.crc_kind == contract.get("crc_kind")
+    assert tool.envelope == contract["envelope"]
 
 
 @each_tool

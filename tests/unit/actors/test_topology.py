@@ -28,7 +28,8 @@ async def test_the_daemon_starts_exactly_the_actors_that_are_declared(tmp_path: 
         clock=SystemClock(),
         privacy=PrivacyRules(),
         decay=DecayPolicy(),
-        console_url="",
+        node_id="",
+        base_url="",
         catalogue=CATALOGUE,
     )
     assert [actor.mailbox.name for actor in _actors(mailboxes, services, engine)] == list(ASKS)

@@ -5,15 +5,16 @@ from typing import Any
 
 import pytest
 
-from crux.tools.results import LARGE_RESULT_BYTES, RawResult, encode_result, with_meta
+from crux.domain.envelope import Autonomy, Envelope
+from crux.tools.results import LARGE_RESULT_BYTES, Enveloped, RawResult, result_of
 
 
 def decoded(value: object, arguments: object = None) -> Any:
-    return json.loads(encode_result(value, arguments))
+    return json.loads(result_of(value, arguments).encoded())
 
 
 def test_a_value_is_one_text_item_of_compact_json() -> None:
-    assert encode_result({"a": "é"}, None) == '{"content":[{"type":"text","text":"{\\"a\\":\\"é\\"}"}]}'.encode()
+    assert result_of({"a": "é"}, None).encoded() == '{"content":[{"type":"text","text":"{\\"a\\":\\"é\\"}"}]}'.encode()
 
 
 def of_size(size: int) -> str:
@@ -36,8 +37,17 @@ def test_a_raw_result_goes_out_as_it_is() -> None:
     assert decoded(RawResult.failure("no")) == {"content": [{"type": "text", "text": "no"}], "isError": True}
 
 
-def test_meta_is_added_to_a_result_without_any() -> None:
-    assert json.loads(with_meta(encode_result(1, None), {"envelope": {}})) == {
-        "content": [{"type": "text", "text": "1"}],
-        "_meta": {"envelope": {}},
+def test_an_envelope_goes_out_beside_the_result_and_is_no_part_of_its_size() -> None:
+    envelope = Envelope((), (), Autonomy("facts:read", 0, "agent:bob"))
+    large = of_size(LARGE_RESULT_BYTES + 1)
+    result = result_of(Enveloped(large, envelope), None)
+    assert result.body == result_of(large, None).body
+    meta = json.loads(result.encoded())["_meta"]
+    assert set(meta) == {"envelope", "crux"}
+    assert meta["envelope"] == {
+        "receipts_used": [],
+        "memories_used": [],
+        "autonomy_consumed": {"capability": "facts:read", "cost_credits": 0, "scope": "agent:bob"},
+        "predicted_effects": [],
+        "links": {},
     }
