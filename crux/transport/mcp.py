@@ -161,6 +161,8 @@ class McpApp:
         except CruxError as error:  # failures are in the body, under HTTP 200 (seed 11.4)
             body = error_response(request.id, error)
             mode = _mode_of(error)
+        if session is not None and _declares_intent(request):
+            await self._streams.tell_list_changed(session)
         if session is None and request.method == "initialize":
             session = uuid.uuid4().hex
         await respond(send, 200, body, [JSON, *_echo(session), *mode, *cors])
@@ -233,6 +235,15 @@ def _served(texts: Mapping[str, str], catalogue: Catalogue) -> list[str]:
 
 def _echo(session: str | None) -> Pairs:
     return [] if session is None else [(SESSION, session.encode())]
+
+
+def _declares_intent(request: Request) -> bool:
+    """Whether the call, gone well or not, may change what its caller is shown (protocol contract 1.4)."""
+    match request:
+        case Request(method="tools/call", params={"name": "cuecrux_session", "arguments": {"intent": str(intent)}}):
+            return bool(intent.strip())
+        case _:
+            return False
 
 
 def _mode_of(error: CruxError) -> Pairs:

@@ -8,13 +8,18 @@ from attrs import frozen
 
 from crux.actors.mailbox import Mailbox
 from crux.actors.outbox import Outbox
-from crux.actors.sessions import CloseStream, OpenStream
+from crux.actors.sessions import AnnounceTools, CloseStream, OpenStream
 from crux.domain.streams import SessionOwnerMismatch, StreamLimit, StreamLimits, owner_key
 from crux.errors import CruxError
+from crux.logs import get_logger
 from crux.transport.asgi import JSON, Pairs, Receive, Scope, Send, respond
 from crux.transport.front import release_slot
 
 EVENT_STREAM = b"text/event-stream"
+# How long the answer to a call waits for the news of it to be on its way.
+NEWS_DEADLINE_S = 1.0
+
+log = get_logger("crux.streams")
 
 
 @frozen
@@ -64,6 +69,13 @@ class EventStreams:
         finally:
             opened.outbox.end()  # should the registry be too busy to hear of it at once
             self.sessions.tell(CloseStream(opened.session_id, opened.outbox))
+
+    async def tell_list_changed(self, session: str) -> None:
+        """Put the news that its tool list has changed on a session's stream, if it has one. Never fails."""
+        try:
+            await self.sessions.ask(AnnounceTools(session), deadline_s=NEWS_DEADLINE_S)
+        except CruxError as error:
+            log.warning("a stream was not told that its tool list changed", why=error.message)
 
 
 async def _carry(outbox: Outbox, send: Send) -> None:

@@ -11,6 +11,7 @@ import pytest
 import trio
 
 from crux.actors import sessions
+from crux.actors.sessions import LIST_CHANGED
 from crux.config import ServerKind
 from tests.serving import Serving, serving
 
@@ -39,6 +40,15 @@ async def refused(client: httpx.AsyncClient, daemon: Serving, **headers: str) ->
         return response
 
 
+async def hear(peer: trio.SocketStream, awaited: bytes) -> bytes:
+    """What comes, up to and with `awaited`."""
+    heard = b""
+    with trio.fail_after(PATIENCE_S):
+        while awaited not in heard:
+            heard += await peer.receive_some()
+    return heard
+
+
 @pytest.mark.parametrize("accept", ["text/event-stream", "application/json, text/event-stream"])
 async def test_a_stream_opens_with_an_id_of_its_own(daemon: Serving, client: httpx.AsyncClient, accept: str) -> None:
     async with stream(client, daemon, accept) as response:
@@ -55,10 +65,8 @@ async def test_a_stream_is_kept_alive_by_comments(
     async with serving(tmp_path, mcp_server=server) as daemon:
         peer = await trio.open_tcp_stream("127.0.0.1", daemon.port("mcp"))
         await peer.send_all(b"GET /mcp HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n")
-        heard = b""
-        with trio.fail_after(PATIENCE_S):
-            while heard.count(b":\n\n") < 3:
-                heard += await peer.receive_some()
+        for _ in range(3):
+            await hear(peer, b":\n\n")
         await peer.aclose()
 
 
@@ -142,3 +150,40 @@ async def test_a_session_id_is_checked_here_too(
 async def test_a_head_request_opens_no_stream(daemon: Serving, client: httpx.AsyncClient) -> None:
     response = await client.head(daemon.mcp, headers={"Accept": "text/event-stream"})
     assert (response.status_code, response.headers["content-type"]) == (200, "application/json")
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("cuecrux_session", {"intent": " \t"}),
+        ("cuecrux_session", {"intent": 7}),
+        ("cuecrux_session", {}),
+        ("cuecrux_session", None),
+        ("store_fact", {"intent": "audit_review", "entity": "a", "key": "k", "value": "v"}),
+    ],
+)
+async def test_a_stream_is_told_of_a_declared_intent_before_the_call_is_answered_and_of_nothing_else(
+    daemon: Serving, client: httpx.AsyncClient, name: str, arguments: object
+) -> None:
+    async def call(name: str, arguments: object) -> None:
+        body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": name, "arguments": arguments}}
+        assert (await client.post(daemon.mcp, json=body, headers={"Mcp-Session-Id": "s"})).status_code == 200
+
+    async with await trio.open_tcp_stream("127.0.0.1", daemon.port("mcp")) as peer:
+        await peer.send_all(
+            b"GET /mcp HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\nMcp-Session-Id: s\r\n\r\n"
+        )
+        await hear(peer, b"\r\n\r\n")
+        await call(name, arguments)
+        await call("cuecrux_session", {"intent": "audit_review"})
+        assert (await hear(peer, LIST_CHANGED)).count(b"data:") == 1
+        await call("cuecrux_session", {"intent": "audit_review", "hints": 7})
+        await hear(peer, LIST_CHANGED)  # also where the tool refused
+
+
+async def test_without_a_stream_an_intent_is_declared_all_the_same(daemon: Serving, client: httpx.AsyncClient) -> None:
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
+    params = {"name": "cuecrux_session", "arguments": {"intent": "audit_review"}}
+    for headers in ({}, {"Mcp-Session-Id": "nobody"}):
+        response = await client.post(daemon.mcp, json={**body, "params": params}, headers=headers)
+        assert response.headers.get("mcp-session-id") == headers.get("Mcp-Session-Id")
