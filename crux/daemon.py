@@ -19,6 +19,7 @@ from attrs import frozen
 from crux import __version__
 from crux.actors.clock import Clock, SystemClock
 from crux.actors.facts import FactStore
+from crux.actors.intents import IntentMap
 from crux.actors.mailbox import Mailbox
 from crux.actors.recall import Recall
 from crux.actors.sessions import EndStreams, SessionRegistry
@@ -155,7 +156,9 @@ async def serve(
             decay=decay,
             node_id=node_id,
             base_url=f"http://{address(http)}",
+            mcp_url=f"http://{address(mcp)}/mcp" if mcp else None,
             catalogue=catalogue,
+            intents=mailboxes["intents"],
             router=router_of(settings, catalogue, node_id=node_id, now_s=clock.now_us() // 1_000_000),
             span=span_of_calls(),
         )
@@ -200,7 +203,7 @@ async def serve(
             announce(
                 Ready(
                     http=f"http://{address(http)}",
-                    mcp=f"http://{address(mcp)}/mcp" if mcp else None,
+                    mcp=services.mcp_url,
                     data_dir=settings.data_dir,
                     version=__version__,
                     warnings=(*warnings, *_doubts(settings)),
@@ -227,6 +230,7 @@ def _actors(mailboxes: Mapping[str, Mailbox], services: Services, engine: Engine
         Supervised(mailboxes["facts"], lambda: FactStore(engine, services.clock)),
         Supervised(mailboxes["recall"], lambda: Recall(engine)),
         Supervised(mailboxes["sessions"], SessionRegistry),
+        Supervised(mailboxes["intents"], lambda: IntentMap(services.clock)),
     ]
 
 

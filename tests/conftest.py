@@ -8,6 +8,7 @@ import trio
 from attrs import define, frozen
 
 from crux.actors.facts import FactStore
+from crux.actors.intents import IntentMap
 from crux.actors.mailbox import Mailbox
 from crux.actors.recall import Recall
 from crux.actors.supervisor import Supervised, start_all
@@ -38,19 +39,21 @@ class Stack:
 
     @property
     def mailboxes(self) -> tuple[Mailbox, ...]:
-        return (self.services.facts, self.services.recall)
+        return (self.services.facts, self.services.recall, self.services.intents)
 
 
-def services_on(facts: Mailbox, recall: Mailbox, clock: HandClock) -> Services:
+def services_on(clock: HandClock) -> Services:
     return Services(
-        facts=facts,
-        recall=recall,
+        facts=Mailbox("facts"),
+        recall=Mailbox("recall"),
+        intents=Mailbox("intents"),
         clock=clock,
         privacy=PrivacyRules(),
         decay=DecayPolicy(),
-        node_id="ab" * 16,
+        node_id="0123456789abcdef" * 2,
         base_url="http://127.0.0.1:14800",
         catalogue=CATALOGUE,
+        mcp_url="http://127.0.0.1:14801/mcp",
     )
 
 
@@ -59,11 +62,15 @@ async def stack(tmp_path: Path) -> AsyncIterator[Stack]:
     """The store's actors, running, and the services that tools and routes work with."""
     engine = await SqliteEngine.open(tmp_path, DecayPolicy())
     clock = HandClock()
-    facts, recall = Mailbox("facts"), Mailbox("recall")
+    services = services_on(clock)
     async with trio.open_nursery() as nursery:
-        actors = [Supervised(facts, lambda: FactStore(engine, clock)), Supervised(recall, lambda: Recall(engine))]
+        actors = [
+            Supervised(services.facts, lambda: FactStore(engine, clock)),
+            Supervised(services.recall, lambda: Recall(engine)),
+            Supervised(services.intents, lambda: IntentMap(clock)),
+        ]
         await start_all(nursery, actors)
-        yield Stack(services_on(facts, recall, clock), clock, engine)
+        yield Stack(services, clock, engine)
         nursery.cancel_scope.cancel()
     engine.close()
 
@@ -71,7 +78,7 @@ async def stack(tmp_path: Path) -> AsyncIterator[Stack]:
 @pytest.fixture
 async def deaf_services(nursery: trio.Nursery) -> Services:
     """Services whose actors never come to a message."""
-    facts, recall = Mailbox("facts"), Mailbox("recall")
-    nursery.start_soon(facts.keep_time)
-    nursery.start_soon(recall.keep_time)
-    return services_on(facts, recall, HandClock())
+    services = services_on(HandClock())
+    for mailbox in (services.facts, services.recall, services.intents):
+        nursery.start_soon(mailbox.keep_time)
+    return services

@@ -10,4 +10,5 @@ ASKS: Mapping[str, frozenset[str]] = {
     "facts": frozenset(),
     "recall": frozenset(),
     "sessions": frozenset(),
+    "intents": frozenset(),
 }

@@ -51,6 +51,7 @@ DAEMON_PREFIXES: tuple[str, ...] = (
     "__result_envelope_incident__::",
     "__reverify_receipts__::",
     "__session_binding__::",
+    "__session_plan__::",
     "__session_state__::",
     "__storybook__::",
     "__sync__::",

@@ -16,17 +16,20 @@ INTENT_TTL_S = 3600
 MOST_PICKS = 12
 CALLS_READ = 50
 
+# An intent is a phrase; what a caller sends beyond this would be kept in memory for every passport.
+MOST_INTENT_CHARACTERS = 256
+
 _BOOST_PER_CALL = 4
 _MOST_BOOST = 12
 
-# For each intent, what a tool of an affinity scores. No tool has the affinity journal or economy: the seed discloses
-# them as dead, so they are not here.
+# For each intent, what a tool or a capability of an affinity scores. Only capabilities of a session plan have the
+# affinity journal or economy; the seed discloses them as dead for tools.
 BIASES: Final[Mapping[str, Mapping[str, int]]] = MappingProxyType(
     {
         "audit_review": {"audit": 30, "proof": 20, "retrieval": 10},
-        "compliance_export": {"audit": 30, "proof": 25},
-        "document_ingest": {"memory": 30, "retrieval": 10},
-        "session_review": {"session": 30, "memory": 20},
+        "compliance_export": {"audit": 30, "proof": 25, "economy": 10},
+        "document_ingest": {"memory": 30, "journal": 20, "retrieval": 10},
+        "session_review": {"session": 30, "memory": 20, "journal": 10},
         "knowledge_query": {"retrieval": 30, "memory": 20, "session": 5},
     }
 )
@@ -62,6 +65,14 @@ class Advertised(Protocol):
 ShownTool = TypeVar("ShownTool", bound=Advertised)
 
 
+def intent_in(text: str) -> str | None:
+    """The intent that a caller's words declare: trimmed, its first `MOST_INTENT_CHARACTERS`; None where they are blank.
+
+    The five intents with a meaning are far shorter, so that none comes to be by the cut.
+    """
+    return text.strip()[:MOST_INTENT_CHARACTERS] or None
+
+
 @frozen
 class IntentRecord:
     """What a caller said its work is, and when."""
@@ -72,8 +83,8 @@ class IntentRecord:
     @classmethod
     def declared(cls, text: str, *, now_us: int) -> "IntentRecord | None":
         """The record that a declaration leaves; None: a blank one clears the earlier record."""
-        intent = text.strip()
-        return cls(intent, now_us) if intent else None
+        intent = intent_in(text)
+        return None if intent is None else cls(intent, now_us)
 
     def holds(self, *, now_us: int) -> bool:
         """Whether the record still counts: its age is an hour at most."""

@@ -4,9 +4,11 @@ from crux.tools.bootstrap import get_bootstrap
 from crux.tools.facts import delete_fact, fact_history, list_entities, query_facts, store_fact
 from crux.tools.identity import get_agent_identity
 from crux.tools.registry import Catalogue
+from crux.tools.session import cuecrux_session
 
 CATALOGUE = Catalogue.of(
     [
+        cuecrux_session,
         store_fact,
         query_facts,
         delete_fact,

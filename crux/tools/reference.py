@@ -6,6 +6,7 @@ import msgspec
 
 from crux.tools.catalogue import CATALOGUE
 from crux.tools.registry import Tool
+from crux.tools.schema import Parameter
 
 INTRODUCTION = """\
 # Tools
@@ -30,13 +31,20 @@ def _chapter(tool: Tool) -> Iterator[str]:
     if tool.parameters:
         yield "| argument | type | required | default | meaning |"
         yield "| --- | --- | --- | --- | --- |"
-        for parameter in tool.parameters:
-            default = "" if parameter.about.required or parameter.default is None else _code(parameter.default)
-            required = "yes" if parameter.about.required else "no"
-            yield f"| `{parameter.name}` | {parameter.expected} | {required} | {default} | {parameter.about.text} |"
+        yield from (row for parameter in tool.parameters for row in _rows(parameter))
         yield ""
     yield f"Returns: {', '.join(f'`{path}`' for path in tool.output)}.\n"
     yield f"Example: {_code(tool.examples[0])}\n"
+
+
+def _rows(parameter: Parameter) -> Iterator[str]:
+    """The row of an argument, and where it is an object those of its members."""
+    about, members = parameter.about, parameter.kind.members
+    default = "" if about.required or members or parameter.default is None else _code(parameter.default)
+    required = "yes" if about.required else "no"
+    yield f"| `{parameter.path}` | {parameter.expected} | {required} | {default} | {about.text} |"
+    for member in members:
+        yield from _rows(member)
 
 
 def _code(value: object) -> str:

@@ -18,13 +18,17 @@ from crux.domain.decay import DecayPolicy
 from crux.domain.privacy import PrivacyRules, Viewer
 from crux.domain.revocation import Revocation
 from crux.domain.router import Router
-from crux.tools.schema import Parameter, input_schema, output_paths, parameters_of, parser_of
+from crux.tools.output import output_paths
+from crux.tools.schema import Parameter, input_schema, parameters_of, parser_of
 
 CRC_SCHEMA = "https://cuecrux.com/contracts/crc-v1.schema.json"
 UPGRADE_DOCS = "https://crux.cuecrux.com/docs/platform/"
 CRC_WHEN = (
     'Always, unless the call says contract: "legacy" (or v0, none, off), which gives the plain object of the same rows.'
 )
+
+
+ANONYMOUS_KEY = "__anon__"
 
 
 class Tier(StrEnum):
@@ -54,8 +58,9 @@ Span = Callable[[str, str | None], AbstractContextManager[object]]
 class Services:
     """What calls work with: the actors' mailboxes and the operator's rules.
 
-    `node_id` is the daemon's name for itself, `base_url` that of the HTTP API. Without a `router` every tool may be
-    called; without `revocations` nobody is revoked; without `span` nothing is traced.
+    `node_id` (32 hex digits) tells this daemon's data directory from any other. `base_url` is that of the HTTP API,
+    `mcp_url` where agents reach the daemon, None where MCP is off. Without a `router` every tool may be called; without
+    `revocations` nobody is revoked; without `span` nothing is traced.
     """
 
     facts: Mailbox
@@ -63,8 +68,10 @@ class Services:
     clock: Clock
     privacy: PrivacyRules
     decay: DecayPolicy
+    intents: Mailbox
     node_id: str
     base_url: str
+    mcp_url: str | None
     catalogue: Catalogue
     router: Router | None = None
     revocations: Revocations | None = None
@@ -85,6 +92,11 @@ class Call:
     viewer: Viewer
     services: Services
 
+    @property
+    def passport_key(self) -> str:
+        """The name that what is kept for each caller goes by; all anonymous ones share theirs (protocol 3.3)."""
+        return self.agent or ANONYMOUS_KEY
+
 
 Run = Callable[[Any, Call], Awaitable[object]]
 
@@ -103,6 +115,7 @@ class Tool:
     envelope: bool
     summary: str
     parameters: tuple[Parameter, ...]
+    additional_properties: bool
     examples: tuple[Mapping[str, object], ...]
     output: tuple[str, ...]
     parse: Callable[[object], Any]
@@ -115,7 +128,7 @@ class Tool:
 
     def listing(self, router: Router | None = None) -> dict[str, object]:
         """The tool's entry in `tools/list`, stamped where a capability token shapes the list (seed 11.8)."""
-        schema = input_schema(self.parameters, self.examples)
+        schema = input_schema(self.parameters, self.examples, additional_properties=self.additional_properties)
         meta: dict[str, object] = {"consequence_metadata": consequence_of(self.name).as_metadata()}
         if router is not None:
             schema |= router.schema_stamp()
@@ -164,12 +177,14 @@ def tool(
     floor_rank: int | None = None,
     crc_kind: str | None = None,
     envelope: bool = False,
+    additional_properties: bool = True,
     examples: Sequence[Mapping[str, object]] = ({},),
 ) -> Callable[[Run], Tool]:
     """Declare a tool: the function's first parameter is its arguments class, its docstring the description.
 
     `result` is the class whose fields are the tool's output contract. `envelope`: whether the tool gives an audit
-    envelope beside its result where those are switched on.
+    envelope beside its result where those are switched on. `additional_properties=False` declares in the schema that
+    there are no other arguments.
     """
 
     def declare(run: Run) -> Tool:
@@ -186,6 +201,7 @@ def tool(
             envelope=envelope,
             summary=" ".join((inspect.getdoc(run) or "").split()),
             parameters=parameters,
+            additional_properties=additional_properties,
             examples=tuple(examples),
             output=tuple(output_paths(result)),
             parse=parser_of(arguments, parameters),

@@ -7,7 +7,10 @@
 
 A wrong type, a value out of range or an unknown enum member is refused by name; an enum's own class says how a member
 may be spelt. A number above its clamp becomes the clamp (Decision 18); null is the same as absent (Decision 43);
-unknown arguments are ignored, since clients send them.
+unknown arguments are ignored, since clients send them, also where the schema declares that there are no others.
+
+The type of an argument may be such a class itself: that is an object, and a message names a member of it with its path,
+such as `hints.max_capabilities`.
 """
 
 from __future__ import annotations
@@ -41,7 +44,9 @@ class About:
     at_most: float | None
     clamp: int | None
     declare_default: bool
+    declare_least: bool
     hidden: bool
+    additional_properties: bool
 
 
 def arg(
@@ -52,11 +57,15 @@ def arg(
     at_least: float | None = None,
     clamp: int | None = None,
     declare_default: bool = True,
+    declare_least: bool = False,
     hidden: bool = False,
+    additional_properties: bool = True,
 ) -> Any:
     """Declare an argument: its help, and its default where it may be left out.
 
-    `hidden` arguments are read and not listed. `declare_default=False` keeps the default out of the schema.
+    `hidden` arguments are read and not listed. `declare_default=False` keeps the default out of the schema,
+    `declare_least` puts `at_least` into it. Of an object, `additional_properties=False` declares that it has no
+    members but those of its class.
     """
     low, high = within
     about = About(
@@ -66,18 +75,24 @@ def arg(
         at_most=high if high != float("inf") else None,
         clamp=clamp,
         declare_default=declare_default and default is not None,
+        declare_least=declare_least,
         hidden=hidden,
+        additional_properties=additional_properties,
     )
     return attrs.field(default=default, metadata={_ABOUT: about})
 
 
 @frozen
 class Kind:
-    """A type of JSON value: its schema, its name in a message, and `read`, which raises ValueError for any other."""
+    """A type of JSON value: its schema, its name in a message, and `read`, which raises ValueError for any other.
+
+    `members` are those of an object.
+    """
 
     schema: Mapping[str, object]
     noun: str
     read: Callable[[object], object]
+    members: tuple[Parameter, ...] = ()
 
 
 def _read_string(value: object) -> str:
@@ -123,7 +138,7 @@ _KINDS: Mapping[object, Kind] = {
 }
 
 
-def _kind_of(annotation: object) -> Kind:
+def _kind_of(annotation: object, path: str) -> Kind:
     if typing.get_origin(annotation) in (types.UnionType, typing.Union):
         (annotation,) = (part for part in typing.get_args(annotation) if part is not type(None))
     if isinstance(annotation, type) and issubclass(annotation, Enum):
@@ -133,14 +148,28 @@ def _kind_of(annotation: object) -> Kind:
             return annotation(_read_string(value))
 
         return Kind({"type": "string", "enum": names}, f"one of {', '.join(names)}", read)
+    if isinstance(annotation, type) and attrs.has(annotation):
+        return _object_of(annotation, parameters_of(annotation, f"{path}."))
     return _KINDS[annotation]
+
+
+def _object_of(record: type, members: tuple[Parameter, ...]) -> Kind:
+    parse: Callable[[object], object] = parser_of(record, members)
+
+    def read(value: object) -> object:
+        if type(value) is not dict:
+            raise ValueError
+        return parse(value)
+
+    return Kind(_object_schema(members), "an object", read, members)
 
 
 @frozen
 class Parameter:
-    """One argument of a tool, ready to be read and described."""
+    """One argument of a tool, ready to be read and described. `path` is its name as a message tells it."""
 
     name: str
+    path: str
     about: About
     default: object
     kind: Kind
@@ -170,22 +199,27 @@ class Parameter:
         schema = {**self.kind.schema, "description": self.about.text}
         if self.about.declare_default and not self.about.required:
             schema["default"] = self.default.value if isinstance(self.default, Enum) else self.default
+        if self.about.declare_least:
+            schema["minimum"] = self.about.at_least
+        if not self.about.additional_properties:
+            schema["additionalProperties"] = False
         return schema
 
     def _refusal(self, value: object) -> InvalidArgument:
         allowed = {"allowed": self.kind.schema["enum"]} if "enum" in self.kind.schema else {}
         return InvalidArgument(
-            f"'{self.name}' must be {self.expected}, got {shortened(value)}",
-            data={"param": self.name, "expected": self.expected, **allowed},
+            f"'{self.path}' must be {self.expected}, got {shortened(value)}",
+            data={"param": self.path, "expected": self.expected, **allowed},
         )
 
 
-def parameters_of(arguments: type) -> tuple[Parameter, ...]:
-    """The parameters that an arguments class declares, in order."""
+def parameters_of(arguments: type, prefix: str = "") -> tuple[Parameter, ...]:
+    """The parameters that an arguments class declares, in order; `prefix` is the path of the object that it is."""
     hints = typing.get_type_hints(arguments)
     return tuple(
-        Parameter(field.name, field.metadata[_ABOUT], field.default, _kind_of(hints[field.name]))
+        Parameter(field.name, path, field.metadata[_ABOUT], field.default, _kind_of(hints[field.name], path))
         for field in attrs.fields(arguments)
+        for path in [f"{prefix}{field.name}"]
     )
 
 
@@ -201,8 +235,8 @@ def parser_of(arguments: type[T], parameters: Sequence[Parameter]) -> Callable[[
         for parameter in required:
             if given.get(parameter.name) is None:
                 raise InvalidArgument(
-                    f"'{parameter.name}' is required: {parameter.expected} ({parameter.about.text})",
-                    data={"param": parameter.name, "required": True},
+                    f"'{parameter.path}' is required: {parameter.expected} ({parameter.about.text})",
+                    data={"param": parameter.path, "required": True},
                 )
         return arguments(
             **{
@@ -215,43 +249,28 @@ def parser_of(arguments: type[T], parameters: Sequence[Parameter]) -> Callable[[
     return parse
 
 
-def input_schema(parameters: Sequence[Parameter], examples: Sequence[Mapping[str, object]]) -> dict[str, object]:
+def input_schema(
+    parameters: Sequence[Parameter],
+    examples: Sequence[Mapping[str, object]],
+    *,
+    additional_properties: bool = True,
+) -> dict[str, object]:
     """The JSON Schema that `tools/list` shows (catalogue rules, section 2)."""
+    return {
+        **_object_schema(parameters),
+        **({} if additional_properties else {"additionalProperties": False}),
+        "examples": list(examples),
+    }
+
+
+def _object_schema(parameters: Sequence[Parameter]) -> dict[str, object]:
     listed = [parameter for parameter in parameters if not parameter.about.hidden]
     required = [parameter.name for parameter in listed if parameter.about.required]
     return {
         "type": "object",
         "properties": {parameter.name: parameter.schema() for parameter in listed},
         **({"required": required} if required else {}),
-        "examples": list(examples),
     }
-
-
-def output_paths(result: object, prefix: str = "") -> list[str]:
-    """The paths of a result class's fields: `rows[].fact_id`; `?` follows one that may be null or absent."""
-    paths: list[str] = []
-    for name, annotation in typing.get_type_hints(result).items():
-        if typing.get_origin(annotation) is typing.ClassVar:
-            continue
-        optional, items, inner = _unwrap(annotation)
-        path = f"{prefix}{name}{'[]' if items else ''}"
-        paths.append(f"{path}{'?' if optional else ''}")
-        if attrs.has(inner) or (isinstance(inner, type) and issubclass(inner, msgspec.Struct)):
-            paths += output_paths(inner, f"{path}.")
-    return paths
-
-
-def _unwrap(annotation: Any) -> tuple[bool, bool, Any]:
-    """Whether a field may be missing, whether it is an array, and the type of it or its items."""
-    optional = items = False
-    if typing.get_origin(annotation) in (types.UnionType, typing.Union):
-        parts = [part for part in typing.get_args(annotation) if part not in (type(None), msgspec.UnsetType)]
-        optional = True
-        annotation = parts[0]
-    if typing.get_origin(annotation) in (tuple, list):
-        items = True
-        annotation = typing.get_args(annotation)[0]
-    return optional, items, annotation
 
 
 def shortened(value: object) -> str:

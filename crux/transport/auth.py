@@ -13,7 +13,7 @@ from crux.domain.agents import Agent, AgentRegistry
 from crux.domain.posture import check_bind_posture
 from crux.domain.privacy import ANONYMOUS, RAW_ADMIN, Viewer
 from crux.errors import Forbidden, InvalidArgument, SettingError, Unauthorized
-from crux.transport.gates import Refusal, bearer_token, passport_header
+from crux.transport.gates import PASSPORT, Refusal, bearer_token, passport_header
 
 SCOPES: Final = b"x-corecrux-scopes"
 
@@ -23,6 +23,8 @@ ADMIN_WRITE: Final = "admin:write"
 _IMPERSONATION = frozenset({"passport:impersonate", ADMIN_WRITE})
 _PASSPORT_CLAIMS = ("passport_id", "passportId", "passport", "passport_fpr", "passportFpr", "pid", "sub", "subject")
 _SUBJECT_CLAIMS = ("sub", "subject")
+
+_CREDENTIALS = frozenset({b"authorization", SCOPES, PASSPORT})
 
 _SCOPE = re.compile(r"[a-z]+(?::[a-z]+)+")
 _HTTP_SCHEMES = (b"Bearer ", b"bearer ")
@@ -78,6 +80,9 @@ class Principal:
         if self.passport is not None:
             return Viewer(owners=(self.passport,))
         return RAW_ADMIN if self.has_any(raw_scope) and not self.confined else ANONYMOUS
+
+
+NOBODY: Final = Principal(None, None, frozenset())
 
 
 @frozen
@@ -162,6 +167,16 @@ class HttpAuthenticator:
         if self._registry and scopes is not None and not all(map(_SCOPE.fullmatch, scopes)):
             raise _unauthenticated("the bearer token belongs to no agent of this daemon, and is no list of scopes")
         return self._self_declared(scopes, passport)
+
+    def recognise(self, headers: Sequence[tuple[bytes, bytes]]) -> Principal:
+        """The caller of a route that asks for no scope: nobody, where it says nothing of itself.
+
+        Raises as `authenticate` does for one that does, and for all where agents have tokens: no caller is anonymous
+        there (Decision 19).
+        """
+        if not self._registry and all(name not in _CREDENTIALS for name, _ in headers):
+            return NOBODY
+        return self.authenticate(headers)
 
     def _as_agent(self, agent: Agent, passport: str | None) -> Principal:
         if agent.operator:

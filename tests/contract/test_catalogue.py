@@ -41,18 +41,25 @@ def test_a_tool_is_what_the_catalogue_says(tool: Tool) -> None:
 def test_a_tool_s_schema_is_the_catalogue_s(tool: Tool) -> None:
     contract = CONTRACT[tool.name]
     schema: Any = tool.listing()["inputSchema"]
-    assert schema["type"] == "object"
-    assert list(schema["properties"]) == [parameter["name"] for parameter in contract["params"]]
-    assert schema.get("required", []) == [p["name"] for p in contract["params"] if p["required"]]
-    for parameter in contract["params"]:
+    compare_objects(schema, {**contract, "type": "object", "properties": contract["params"]})
+    assert schema["examples"] == contract["examples"]
+
+
+def compare_objects(schema: Any, contract: dict[str, Any]) -> None:
+    assert schema["type"] == contract["type"] == "object"
+    assert list(schema["properties"]) == [parameter["name"] for parameter in contract["properties"]]
+    assert schema.get("required", []) == [p["name"] for p in contract["properties"] if p["required"]]
+    assert schema.get("additionalProperties") == contract.get("additional_properties")
+    for parameter in contract["properties"]:
         found = schema["properties"][parameter["name"]]
         assert found["type"] == parameter["type"]
         assert found.get("enum") == parameter.get("enum")
         assert ("default" in found, found.get("default")) == ("default" in parameter, parameter.get("default"))
         assert found.get("items", {}).get("type") == parameter.get("items")
+        assert (found.get("minimum"), found.get("maximum")) == (parameter.get("min"), parameter.get("max"))
         assert found["description"]
-    assert schema["examples"] == contract["examples"]
-    assert "additionalProperties" not in schema
+        if "properties" in parameter:
+            compare_objects(found, parameter)
 
 
 @each_tool

@@ -125,6 +125,7 @@ async def test_the_list_shows_the_tools_that_work(daemon: Serving, client: httpx
     result = (await client.post(daemon.mcp, json={**BODY, "params": {"cursor": "ignored"}})).json()["result"]
     assert list(result) == ["tools"]
     assert [entry["name"] for entry in result["tools"]] == [
+        "cuecrux_session",
         "store_fact",
         "query_facts",
         "delete_fact",
@@ -135,7 +136,7 @@ async def test_the_list_shows_the_tools_that_work(daemon: Serving, client: httpx
     ]
 
 
-FLOOR = ["store_fact", "query_facts", "get_bootstrap", "get_agent_identity"]
+FLOOR = ["cuecrux_session", "store_fact", "query_facts", "get_bootstrap", "get_agent_identity"]
 
 
 @pytest.mark.parametrize("surface", [SurfaceMode.MINIMAL, SurfaceMode.DYNAMIC])

@@ -43,6 +43,19 @@ def test_a_database_that_cannot_be_used_is_refused_and_left_alone(
     assert str(database) in line
 
 
+def test_an_installation_without_a_whole_id_is_refused_until_it_has_one_again(tmp_path: Path) -> None:
+    with Daemon(tmp_path) as daemon:
+        pass
+    (daemon.data_dir / ".install-uuid").write_text("")
+    with pytest.raises(NotReady, match="does not hold 32 hex digits") as caught:
+        daemon.start()
+    assert caught.value.exit_code == 1
+    assert len([line for line in daemon.log().splitlines() if line.startswith("crux: ")]) == 1
+    (daemon.data_dir / ".install-uuid").unlink()
+    with daemon:
+        pass
+
+
 def test_the_second_daemon_on_a_directory_says_who_holds_it(tmp_path: Path) -> None:
     with Daemon(tmp_path) as first:
         second = Daemon(tmp_path)

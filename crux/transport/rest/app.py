@@ -18,8 +18,8 @@ from crux.errors import ActorFailed, CruxError, NotFound
 from crux.logs import get_logger
 from crux.tools.schema import shortened
 from crux.transport.asgi import App, Message, Receive, RequestTimeout, Scope, Send, discard_body, too_large
-from crux.transport.auth import Principal
-from crux.transport.rest import facts, health, sessions
+from crux.transport.auth import NOBODY
+from crux.transport.rest import facts, handshake, health, sessions
 from crux.transport.rest.correlation import REQUEST_ID, TRACEPARENT, request_id, traceparent
 from crux.transport.rest.problems import MethodNotAllowed, problem
 from crux.transport.rest.queries import check_text
@@ -27,9 +27,7 @@ from crux.transport.rest.route import PUBLIC, Api, HttpCall, Route
 
 log = get_logger("crux.rest")
 
-ROUTES = (*health.ROUTES, *facts.ROUTES, *sessions.ROUTES)
-
-_NOBODY = Principal(None, None, frozenset())
+ROUTES = (*health.ROUTES, *handshake.ROUTES, *facts.ROUTES, *sessions.ROUTES)
 
 
 class _AnyText(BaseConverter):
@@ -112,16 +110,20 @@ def _discarding(receive: Receive, limit: int) -> Receive:
 
 async def _serve(route: Route, api: Api, **variables: str) -> Response:
     """Carry out one request: who is it, may it, and what does the handler say, all before its time is up."""
-    principal = _NOBODY
+    principal = NOBODY
     if route.scopes is not PUBLIC:
-        principal = api.authenticator.authenticate(list(request.scope["headers"]))
-        principal.require_any(*route.scopes)
+        headers = list(request.scope["headers"])
+        if route.scopes:
+            principal = api.authenticator.authenticate(headers)
+            principal.require_any(*route.scopes)
+        else:
+            principal = api.authenticator.recognise(headers)
     query = request.args.to_dict()
     check_text(query | variables)
     with trio.move_on_after(api.request_timeout_s) as limit:
         read_body = partial(_read_body, api.max_body_bytes)
         reply = await route.handle(HttpCall(api, principal, query, read_body, limit.deadline), **variables)
-        return Response(reply.body, reply.status, content_type=reply.content_type)
+        return Response(reply.body, reply.status, dict(reply.headers), content_type=reply.content_type)
     raise RequestTimeout(
         f"the request was not whole, or not answered, within {api.request_timeout_s:g} s; "
         "a write may still be kept: read before you retry"

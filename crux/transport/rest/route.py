@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -11,16 +12,20 @@ from attrs import frozen
 
 from crux.actors.mailbox import Mailbox
 from crux.domain.messages import Message
+from crux.errors import InvalidArgument
 from crux.tools.registry import Services
+from crux.tools.schema import shortened
 from crux.transport.auth import HttpAuthenticator, Principal
 from crux.transport.json_text import read_json
 from crux.transport.metrics import Metrics
 
 R = TypeVar("R")
 
-# Whoever has one of these scopes may call the route (HTTP API contract 4.2). None: anyone, unauthenticated.
+# Whoever has one of these scopes may call the route (HTTP API contract 4.2). None: anyone, and nobody looks who it is.
+# Empty: no scope is asked for, and whoever says who it is acts as that.
 Scopes = tuple[str, ...] | None
 PUBLIC: Final = None
+NO_SCOPE: Final = ()
 READ: Final = ("query:read", "admin:read")
 WRITE_FACTS: Final = ("facts:write", "admin:write")
 WRITE_SESSIONS: Final = ("sessions:write", "admin:write")
@@ -68,6 +73,13 @@ class HttpCall:
         body = await self.read_body()
         return read_json(body) if body.strip() or default is msgspec.UNSET else default
 
+    async def json_object(self) -> dict[str, Any]:
+        """The object that the body is, an empty one for an empty body; raises as `json` does."""
+        given = await self.json(default={})
+        if not isinstance(given, dict):
+            raise InvalidArgument(f"the body must be an object, or empty, got {shortened(given)}")
+        return given
+
 
 @frozen
 class Reply:
@@ -76,6 +88,7 @@ class Reply:
     body: bytes
     status: int = 200
     content_type: str = "application/json"
+    headers: Mapping[str, str] = MappingProxyType({})
 
 
 def json_reply(value: object, status: int = 200) -> Reply:

@@ -22,7 +22,7 @@ from crux.domain.sessions import (
     session_kept_in,
     unarchived,
 )
-from crux.errors import Conflict, InvalidArgument, NotFound
+from crux.errors import Conflict, NotFound
 from crux.tools.schema import arg, parameters_of, parser_of, shortened
 from crux.transport.rest.route import READ, WRITE_SESSIONS, HttpCall, Reply, json_reply, route
 
@@ -59,10 +59,7 @@ async def get_state(call: HttpCall, session_id: str) -> Reply:
 @route("POST", "/v1/sessions/<text:session_id>/archive", WRITE_SESSIONS)
 async def archive(call: HttpCall, session_id: str) -> Reply:
     """Hide a session from the default listing; its state stays. May be repeated: the last reason holds."""
-    given = await call.json(default={})
-    if not isinstance(given, dict):
-        raise InvalidArgument(f"the body must be an object, or empty, got {shortened(given)}")
-    reason, now_us = _archive_body(given).reason, call.api.services.clock.now_us()
+    reason, now_us = _archive_body(await call.json_object()).reason, call.api.services.clock.now_us()
     return await _mark(call, session_id, lambda record: archived(record, reason, now_us=now_us))
 
 

@@ -30,8 +30,8 @@ FACT = '{"entity": "a", "key": "k", "value": "v"}'
 PROBLEM = "application/problem+json"
 FRESH_ID = re.compile("[0-9a-f]{32}")
 
-guarded = [route for route in ROUTES if route.scopes is not None]
-public = [route for route in ROUTES if route.scopes is None]
+guarded = [route for route in ROUTES if route.scopes]
+public = [route for route in ROUTES if not route.scopes]
 
 
 def named(routes: list[Route]) -> list[str]:

@@ -31,6 +31,8 @@ async def test_the_daemon_starts_exactly_the_actors_that_are_declared(tmp_path: 
         node_id="",
         base_url="",
         catalogue=CATALOGUE,
+        intents=mailboxes["intents"],
+        mcp_url=None,
     )
     assert [actor.mailbox.name for actor in _actors(mailboxes, services, engine)] == list(ASKS)
     engine.close()

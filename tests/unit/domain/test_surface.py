@@ -6,7 +6,17 @@ from attrs import frozen
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crux.domain.surface import BIASES, INTENT_TTL_S, IntentRecord, SurfaceMode, boosts, shape
+from crux.domain.session_capabilities import CAPABILITIES
+from crux.domain.surface import (
+    BIASES,
+    INTENT_TTL_S,
+    MOST_INTENT_CHARACTERS,
+    IntentRecord,
+    SurfaceMode,
+    boosts,
+    intent_in,
+    shape,
+)
 
 SECOND = 1_000_000
 NOW = 1_800_000_000 * SECOND
@@ -131,9 +141,12 @@ def test_each_intent_advertises_the_documented_twelve_beyond_the_floor(
     assert names(SurfaceMode.DYNAMIC, intent, []) == FLOOR + beyond_the_floor
 
 
-def test_every_affinity_of_an_intent_belongs_to_a_tool_and_every_affinity_of_a_tool_to_an_intent() -> None:
+def test_every_affinity_of_an_intent_belongs_to_something_and_every_affinity_of_a_tool_to_an_intent() -> None:
     biased = {affinity for bias in BIASES.values() for affinity in bias}
-    assert {tool.affinity for tool in CATALOGUE} - {None} == biased
+    of_tools = {tool.affinity for tool in CATALOGUE} - {None}
+    assert of_tools <= biased
+    assert biased - of_tools == {"journal", "economy"}
+    assert biased <= {capability.affinity for capability in CAPABILITIES}
 
 
 @pytest.mark.parametrize(
@@ -206,6 +219,16 @@ def test_shaping_only_narrows(tools: tuple[Tool, ...], mode: SurfaceMode, intent
 def test_an_intent_is_kept_trimmed_and_as_given() -> None:
     record = IntentRecord.declared("  Audit_Review ", now_us=NOW)
     assert record == IntentRecord("Audit_Review", NOW)
+
+
+@pytest.mark.parametrize(("size", "kept"), [(1, 1), (256, 256), (257, 256), (100_000, 256)])
+def test_an_intent_has_a_bounded_length(size: int, kept: int) -> None:
+    assert MOST_INTENT_CHARACTERS == 256
+    assert intent_in(f" {'é' * size} ") == "é" * kept
+
+
+def test_no_cut_makes_one_of_the_five_intents() -> None:
+    assert max(map(len, BIASES)) < MOST_INTENT_CHARACTERS
 
 
 @pytest.mark.parametrize("text", ["", " ", "\t\n"])

@@ -7,7 +7,29 @@ from hypothesis import strategies as st
 
 from crux.domain.decay import Horizon
 from crux.errors import InvalidArgument
-from crux.tools.schema import arg, input_schema, output_paths, parameters_of, parser_of, shortened
+from crux.tools.schema import arg, input_schema, parameters_of, parser_of, shortened
+
+
+@frozen
+class Wishes:
+    most: int | None = arg("At most so many", default=None, at_least=0, declare_least=True)
+    name: str = arg("A name", default="x", declare_default=False)
+    secret: str | None = arg("Not listed", default=None, hidden=True)
+
+
+@frozen
+class Named:
+    name: str = arg("A name")
+
+
+@frozen
+class Nested:
+    wishes: Wishes = arg("Wishes", default=Wishes(), declare_default=False, additional_properties=False)
+    one: Named | None = arg("One", default=None)
+
+
+NESTED = parameters_of(Nested)
+parse_nested = parser_of(Nested, NESTED)
 
 
 @frozen
@@ -114,24 +136,63 @@ def test_the_schema_lists_what_may_be_sent() -> None:
     }
 
 
-@frozen
-class Inner:
-    id: str
-    note: str | None
+@pytest.mark.parametrize(
+    ("given_arguments", "read"),
+    [
+        ({}, Nested()),
+        ({"wishes": None, "one": None}, Nested()),
+        ({"wishes": {}}, Nested()),
+        ({"wishes": {"most": None, "whatever": 1}, "whatever": {}}, Nested()),
+        ({"wishes": {"most": 0, "secret": "s"}, "one": {"name": "n"}}, Nested(Wishes(0, "x", "s"), Named("n"))),
+    ],
+)
+def test_an_object_is_read_as_arguments_are(given_arguments: object, read: Nested) -> None:
+    assert parse_nested(given_arguments) == read
 
 
-@frozen
-class Outer:
-    rows: tuple[Inner, ...]
-    one: Inner
-    names: list[str]
-    total: int
+@pytest.mark.parametrize(
+    ("given_arguments", "param", "message"),
+    [
+        ({"wishes": []}, "wishes", "'wishes' must be an object, got []"),
+        ({"wishes": "x"}, "wishes", "'wishes' must be an object, got \"x\""),
+        ({"wishes": {"most": -1}}, "wishes.most", "'wishes.most' must be an integer, at least 0, got -1"),
+        ({"wishes": {"most": True}}, "wishes.most", "'wishes.most' must be an integer, at least 0, got true"),
+        ({"one": {}}, "one.name", "'one.name' is required: a string (A name)"),
+    ],
+)
+def test_what_is_wrong_within_an_object_is_refused_by_its_path(
+    given_arguments: object, param: str, message: str
+) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        parse_nested(given_arguments)
+    assert caught.value.message == message
+    assert caught.value.data is not None
+    assert caught.value.data["param"] == param
 
 
-def test_output_paths_name_every_field_and_what_may_be_missing() -> None:
-    assert output_paths(Outer) == [
-        "rows[]", "rows[].id", "rows[].note?", "one", "one.id", "one.note?", "names[]", "total",
-    ]  # fmt: skip
+def test_an_object_is_listed_with_its_members_and_closed_where_it_is_declared_so() -> None:
+    assert input_schema(NESTED, [{}], additional_properties=False) == {
+        "type": "object",
+        "properties": {
+            "wishes": {
+                "type": "object",
+                "properties": {
+                    "most": {"type": "integer", "description": "At most so many", "minimum": 0},
+                    "name": {"type": "string", "description": "A name"},
+                },
+                "description": "Wishes",
+                "additionalProperties": False,
+            },
+            "one": {
+                "type": "object",
+                "properties": {"name": {"type": "string", "description": "A name"}},
+                "required": ["name"],
+                "description": "One",
+            },
+        },
+        "additionalProperties": False,
+        "examples": [{}],
+    }
 
 
 json_values = st.recursive(

@@ -506,3 +506,33 @@ def test_mcp_knows_agents_by_token_and_lets_the_anonymous_in_only_where_there_ar
         assert "token" in refused.value.message
     else:
         assert authenticator.authenticate(headers) == outcome
+
+
+def recognised(mode: AuthMode, registry: AgentRegistry, *headers: tuple[bytes, bytes]) -> Principal:
+    return http(mode, registry).recognise([(b"host", b"localhost"), *headers])
+
+
+@pytest.mark.parametrize("mode", AuthMode)
+def test_on_a_route_without_scopes_a_caller_that_says_nothing_is_nobody(mode: AuthMode) -> None:
+    nobody = recognised(mode, NOBODY)
+    assert (nobody.name, nobody.passport, nobody.scopes) == (None, None, frozenset())
+    assert nobody.viewer_for_write == ANONYMOUS
+
+
+def test_on_a_route_without_scopes_a_caller_that_says_who_it_is_has_to_be_that() -> None:
+    assert recognised(AuthMode.DEV_SCOPES, AGENTS, bearer(WRITER_TOKEN)).passport == "writer"
+    assert recognised(AuthMode.DEV_SCOPES, NOBODY, scopes(""), passport("x")).passport == "x"
+    assert recognised(AuthMode.OFF, NOBODY, passport("x")).passport == "x"
+    for mode, header in (
+        (AuthMode.JWT_HS256, bearer("no-jwt")),
+        (AuthMode.JWT_HS256, passport("x")),
+        (AuthMode.DEV_SCOPES, passport("x")),
+    ):
+        with pytest.raises(Unauthorized):
+            recognised(mode, NOBODY, header)
+
+
+@pytest.mark.parametrize("mode", [AuthMode.DEV_SCOPES, AuthMode.JWT_HS256])
+def test_where_agents_have_tokens_no_route_without_scopes_serves_a_nameless_caller(mode: AuthMode) -> None:
+    with pytest.raises(Unauthorized):
+        recognised(mode, AGENTS)
