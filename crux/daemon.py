@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
@@ -19,26 +20,33 @@ from attrs import frozen
 from crux import __version__
 from crux.actors.clock import Clock, SystemClock
 from crux.actors.facts import FactStore
+from crux.actors.failures import FailureCount
 from crux.actors.intents import IntentMap
+from crux.actors.ledger import Ledger
 from crux.actors.mailbox import Mailbox
+from crux.actors.meter import Meter
+from crux.actors.observations import FlushObservations, Observations
 from crux.actors.recall import Recall
 from crux.actors.sessions import EndStreams, SessionRegistry
 from crux.actors.supervisor import RestartPolicy, Supervised, start_all
 from crux.actors.topology import ASKS
+from crux.actors.traces import TraceRing
 from crux.config import AuthMode, Loaded, ServerKind, Settings
 from crux.domain.agents import AgentRegistry
 from crux.domain.bootstrap import STOCK
 from crux.domain.commands import Seed
 from crux.domain.decay import DecayPolicy, default_horizon
 from crux.domain.facts import Draft
+from crux.domain.inline_receipts import ReceiptSigner
 from crux.domain.privacy import PrivacyRules
 from crux.domain.streams import StreamLimits
 from crux.logs import get_logger
 from crux.routing import router_of
 from crux.storage.directory import hold
 from crux.storage.engine import Engine, SqliteEngine
-from crux.storage.keys import install_id
+from crux.storage.keys import install_id, root_key
 from crux.tools.catalogue import CATALOGUE
+from crux.tools.listing import Listing
 from crux.tools.recording import Recorder
 from crux.tools.registry import Catalogue, Services
 from crux.tools.spans import span_of_calls
@@ -61,6 +69,8 @@ log = get_logger("crux.daemon")
 SWITCH_INTERVAL_S = 0.0005
 # What is left to the store once the listeners have drained.
 CLOSE_GRACE_S = 10.0
+# What the last entries of the ledger get, once no call can make another.
+FLUSH_S = 5.0
 # What marks a fact as the daemon's own text, which a newer version may renew.
 STOCK_RECEIPT = "crux:stock"
 
@@ -138,7 +148,7 @@ async def serve(
     holder = {"pid": os.getpid(), "started": datetime.now(UTC).isoformat(timespec="seconds")}
     async with AsyncExitStack() as stack:
         describe = stack.enter_context(hold(settings.data_dir, holder))
-        node_id = install_id(settings.data_dir)
+        node_id, key = install_id(settings.data_dir), root_key(settings.data_dir)
         http = await _listen(stack, settings.http_host, settings.http_port, "CORECRUXD_HTTP_PORT")
         mcp = []
         if settings.mcp_enabled:
@@ -159,12 +169,18 @@ async def serve(
             mcp_url=f"http://{address(mcp)}/mcp" if mcp else None,
             catalogue=catalogue,
             intents=mailboxes["intents"],
-            router=router_of(settings, catalogue, node_id=node_id, now_s=clock.now_us() // 1_000_000),
+            traces=mailboxes["traces"],
+            router=router_of(settings, catalogue, key, node_id=node_id, now_s=clock.now_us() // 1_000_000),
             span=span_of_calls(),
+            audit_envelope=settings.audit_envelope,
         )
+        losses = {"mailbox_full": FailureCount("the ledger"), "storage": FailureCount("observations")}
+        ledger = Ledger(mailboxes["observations"], losses["mailbox_full"]) if settings.tool_ledger else None
         loads = {"http": Load(), "mcp": Load()}
         wire = {"http": WireCounts(), "mcp": WireCounts()}
-        metrics = Metrics(tuple(mailboxes.values()), loads, engine.sizes, redactions, wire)
+        metrics = Metrics(
+            tuple(mailboxes.values()), loads, engine.sizes, redactions=redactions, wires=wire, losses=losses
+        )
         limits = Limits(settings.max_body_bytes, settings.max_inflight)
         api = Api(
             services=services,
@@ -184,8 +200,14 @@ async def serve(
                 McpAuthenticator(registry),
                 guard,
                 settings.max_body_bytes,
-                record=Recorder(metrics.observe_tool),
-                surface=settings.tool_surface,
+                record=Recorder(
+                    metrics.observe_tool,
+                    mailboxes["meter"],
+                    mailboxes["traces"] if settings.tool_traces else None,
+                    ledger,
+                    raw_args=settings.tool_ledger_raw_args,
+                ),
+                listing=Listing(catalogue, services.router, settings.tool_surface, ledger),
                 streams=EventStreams(
                     mailboxes["sessions"],
                     StreamLimits(settings.sse_max_sessions, settings.sse_max_sessions_per_owner),
@@ -196,7 +218,16 @@ async def serve(
             front = Front(app, guard, limits, loads["mcp"], render_gate)
             servers.append(server_of(settings.mcp_server, front, mcp, settings, wire["mcp"]))
         async with trio.open_nursery() as nursery:
-            await start_all(nursery, _actors(mailboxes, services, engine), policy)
+            observations = partial(
+                Observations,
+                services.facts,
+                services.recall,
+                clock,
+                ReceiptSigner(key),
+                failures=losses["storage"],
+            )
+            traces = partial(TraceRing, clock, settings.tool_traces_ttl_s)
+            await start_all(nursery, _actors(mailboxes, services, engine, traces, observations), policy)
             await services.facts.ask(Seed(_stock()))
             for server in servers:
                 await nursery.start(server.run)
@@ -212,6 +243,7 @@ async def serve(
             await stop.wait()
             await mailboxes["sessions"].ask(EndStreams())
             await _drain(servers, settings.shutdown_drain_s)
+            await mailboxes["observations"].ask(FlushObservations(), deadline_s=FLUSH_S)
             nursery.cancel_scope.cancel()
     log.info("stopped")
 
@@ -224,13 +256,22 @@ def _doubts(settings: Settings) -> Iterator[str]:
         yield "CORECRUXD_AUTH_MODE=off shows the private facts of every agent to whoever reaches the HTTP API"
 
 
-def _actors(mailboxes: Mapping[str, Mailbox], services: Services, engine: Engine) -> list[Supervised]:
+def _actors(
+    mailboxes: Mapping[str, Mailbox],
+    services: Services,
+    engine: Engine,
+    traces: Callable[[], TraceRing],
+    observations: Callable[[], Observations],
+) -> list[Supervised]:
     """Every actor, in the order in which they start; `ASKS` names them all."""
     return [
         Supervised(mailboxes["facts"], lambda: FactStore(engine, services.clock)),
         Supervised(mailboxes["recall"], lambda: Recall(engine)),
         Supervised(mailboxes["sessions"], SessionRegistry),
         Supervised(mailboxes["intents"], lambda: IntentMap(services.clock)),
+        Supervised(mailboxes["traces"], traces),
+        Supervised(mailboxes["meter"], Meter),
+        Supervised(mailboxes["observations"], observations),
     ]
 
 

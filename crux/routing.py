@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
 from crux.config import Settings
 from crux.domain.rcx_mint import local_capabilities, mint_free_token
 from crux.domain.rcx_token import Token, read_token
@@ -12,7 +14,6 @@ from crux.domain.router import Router
 from crux.domain.signing import fingerprint
 from crux.errors import SettingError
 from crux.logs import get_logger
-from crux.storage.keys import root_key
 from crux.tools.registry import Catalogue, Tier
 
 OFF = "off"
@@ -23,8 +24,10 @@ MOST_TOKEN_BYTES = 1024 * 1024
 log = get_logger("crux.routing")
 
 
-def router_of(settings: Settings, catalogue: Catalogue, *, node_id: str, now_s: int) -> Router | None:
-    """The router, or None where every tool may be called.
+def router_of(
+    settings: Settings, catalogue: Catalogue, key: Ed25519PrivateKey, *, node_id: str, now_s: int
+) -> Router | None:
+    """The router, or None where every tool may be called. `key` is the daemon's own.
 
     Raises `SettingError` for a file that holds no token, and for one that was signed by somebody whose key is not
     known. A token that does not hold (expired, say) refuses calls, and is warned of here.
@@ -32,7 +35,6 @@ def router_of(settings: Settings, catalogue: Catalogue, *, node_id: str, now_s: 
     choice = settings.rcx_router
     if choice.lower() == OFF:
         return None
-    key = root_key(settings.data_dir)
     own = key.public_key().public_bytes_raw()
     if choice.lower() == LOCAL:
         local = (tool.name for tool in catalogue.tools if tool.tier is Tier.LOCAL)

@@ -12,6 +12,7 @@ from crux.actors.intents import IntentMap
 from crux.actors.mailbox import Mailbox
 from crux.actors.recall import Recall
 from crux.actors.supervisor import Supervised, start_all
+from crux.actors.traces import TraceRing
 from crux.domain.decay import DecayPolicy
 from crux.domain.privacy import PrivacyRules
 from crux.storage.engine import SqliteEngine
@@ -39,7 +40,7 @@ class Stack:
 
     @property
     def mailboxes(self) -> tuple[Mailbox, ...]:
-        return (self.services.facts, self.services.recall, self.services.intents)
+        return (self.services.facts, self.services.recall, self.services.intents, self.services.traces)
 
 
 def services_on(clock: HandClock) -> Services:
@@ -47,6 +48,7 @@ def services_on(clock: HandClock) -> Services:
         facts=Mailbox("facts"),
         recall=Mailbox("recall"),
         intents=Mailbox("intents"),
+        traces=Mailbox("traces"),
         clock=clock,
         privacy=PrivacyRules(),
         decay=DecayPolicy(),
@@ -68,6 +70,7 @@ async def stack(tmp_path: Path) -> AsyncIterator[Stack]:
             Supervised(services.facts, lambda: FactStore(engine, clock)),
             Supervised(services.recall, lambda: Recall(engine)),
             Supervised(services.intents, lambda: IntentMap(clock)),
+            Supervised(services.traces, lambda: TraceRing(clock, ttl_s=3600)),
         ]
         await start_all(nursery, actors)
         yield Stack(services, clock, engine)
@@ -79,6 +82,6 @@ async def stack(tmp_path: Path) -> AsyncIterator[Stack]:
 async def deaf_services(nursery: trio.Nursery) -> Services:
     """Services whose actors never come to a message."""
     services = services_on(HandClock())
-    for mailbox in (services.facts, services.recall, services.intents):
+    for mailbox in (services.facts, services.recall, services.intents, services.traces):
         nursery.start_soon(mailbox.keep_time)
     return services

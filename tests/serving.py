@@ -16,7 +16,9 @@ from crux.actors.supervisor import RestartPolicy
 from crux.config import Settings
 from crux.daemon import Ready, serve
 from crux.domain.streams import StreamLimits
+from crux.domain.surface import SurfaceMode
 from crux.tools.catalogue import CATALOGUE
+from crux.tools.listing import Listing
 from crux.tools.registry import Catalogue, Services
 from crux.transport.auth import McpAuthenticator
 from crux.transport.gates import GuardPolicy
@@ -102,6 +104,7 @@ def mcp_app(services: Services, auth: McpAuthenticator, *, body_timeout_s: float
         GuardPolicy(),
         0,
         record=lambda *_: None,
+        listing=Listing(services.catalogue, services.router, SurfaceMode.FULL),
         streams=EventStreams(Mailbox("sessions"), StreamLimits(), watch_peers=True),
         body_timeout_s=body_timeout_s,
     )

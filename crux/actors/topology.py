@@ -11,4 +11,7 @@ ASKS: Mapping[str, frozenset[str]] = {
     "recall": frozenset(),
     "sessions": frozenset(),
     "intents": frozenset(),
+    "traces": frozenset(),
+    "meter": frozenset(),
+    "observations": frozenset({"facts", "recall"}),
 }

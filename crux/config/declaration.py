@@ -22,6 +22,7 @@ class Group(Enum):
     LIMITS = "Limits"
     STORAGE = "Storage"
     PRIVACY = "Privacy and decay"
+    RECORDING = "Recording of calls"
     LOGGING = "Logging"
     WIRE = "Servers"
 

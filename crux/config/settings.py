@@ -13,6 +13,7 @@ from crux.config import parsers
 from crux.config.capability import CapabilitySettings
 from crux.config.declaration import Group, setting
 from crux.config.parsers import AuthMode
+from crux.config.recording import RecordingSettings
 from crux.config.wire import WireSettings
 from crux.domain.surface import SurfaceMode
 from crux.logs import LogFormat, LogLevel, Redact
@@ -27,7 +28,7 @@ def _user_data_dir() -> Path:
 
 
 @frozen(kw_only=True)
-class Settings(CapabilitySettings, WireSettings):
+class Settings(CapabilitySettings, RecordingSettings, WireSettings):
     """What one daemon runs with. Times are whole seconds where a name ends in `_s`; sizes are bytes."""
 
     http_host: str = setting(

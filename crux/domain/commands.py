@@ -116,6 +116,14 @@ class Head(Message[Fact | None]):
 
 
 @frozen
+class Last(Message[Fact | None]):
+    """The live head of that chain of an entity, a stored name, whose key sorts last."""
+
+    entity: str
+    tenant: str = DEFAULT_TENANT
+
+
+@frozen
 class Chain(Message[tuple[Fact, ...]]):
     """All versions, oldest first, of the chains that `viewer` sees as (entity, key); deleted ones included.
 

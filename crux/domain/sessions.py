@@ -18,8 +18,9 @@ SESSION_PREFIX = "__session_state__::"
 SESSION_KEY = "state"
 MOST_ID_BYTES = 512
 
-# The form of stored ids elsewhere; taken as an id it would look like a way to another agent's session.
-_FOREIGN_PREFIX = "__agent_session::"
+# What the ids of an agent's sessions start with where the agent is not known otherwise. Taken as an id it would look
+# like a way to another agent's session.
+AGENT_SESSION_PREFIX = "__agent_session::"
 _BYTES_PER_TOKEN = 4
 
 
@@ -47,9 +48,9 @@ def check_session_id(session_id: str) -> None:
             f"a session id has 1 to {MOST_ID_BYTES} bytes of UTF-8 without NUL, got {utf8_size(session_id)}",
             data={"param": "session_id"},
         )
-    if session_id.startswith(_FOREIGN_PREFIX):
+    if session_id.startswith(AGENT_SESSION_PREFIX):
         raise InvalidArgument(
-            f"a session id must not start with '{_FOREIGN_PREFIX}': pass the id as you chose it",
+            f"a session id must not start with '{AGENT_SESSION_PREFIX}': pass the id as you chose it",
             data={"param": "session_id"},
         )
 

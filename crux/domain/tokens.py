@@ -1,6 +1,12 @@
 """What a text costs an agent to read, estimated at four bytes a token."""
 
+from typing import Final
+
+import msgspec
+
 _BYTES_PER_TOKEN = 4
+
+_encode: Final = msgspec.json.Encoder().encode
 
 
 def utf8_size(text: str) -> int:
@@ -16,3 +22,13 @@ def of_text(text: str) -> int:
 def of_size(size_bytes: int) -> int:
     """Tokens of something that is `size_bytes` long on the wire: rounded down, at least 1 (protocol section 10)."""
     return max(size_bytes // _BYTES_PER_TOKEN, 1)
+
+
+def of_message(text: str) -> int:
+    """Tokens of a text that is sent as it is, such as an error's message (protocol section 10)."""
+    return of_size(utf8_size(text))
+
+
+def of_json(value: object) -> int:
+    """Tokens of a JSON value in its compact form (protocol section 10)."""
+    return of_size(len(_encode(value)))

@@ -6,7 +6,7 @@ from typing import Any
 
 from attrs import frozen
 
-from crux.domain.commands import Chain, Entities, Export, FactById, Found, Head, Page, Search
+from crux.domain.commands import Chain, Entities, Export, FactById, Found, Head, Last, Page, Search
 from crux.domain.decay import DecayPolicy, Horizon
 from crux.domain.facts import Fact
 from crux.domain.messages import Message
@@ -180,6 +180,15 @@ def _head(head: Head, connection: sqlite3.Connection, policy: DecayPolicy) -> Fa
     return head_of(connection, head.tenant, head.entity, head.key)
 
 
+def _last(last: Last, connection: sqlite3.Connection, policy: DecayPolicy) -> Fact | None:
+    row = connection.execute(
+        f"SELECT {COLUMNS} FROM facts WHERE shown = ? AND entity = ? AND tenant = ? AND deleted = 0 "
+        "ORDER BY key DESC, seq DESC LIMIT 1",
+        (split_entity(last.entity)[1], last.entity, last.tenant),
+    ).fetchone()
+    return fact_of(row) if row else None
+
+
 def _chain(chain: Chain, connection: sqlite3.Connection, policy: DecayPolicy) -> tuple[Fact, ...]:
     clauses = [_named(chain.entity), *_visible(chain.viewer), *_of_tenant(chain.tenant)]
     if chain.key is not None:
@@ -233,6 +242,7 @@ _READS: Mapping[type, Callable[[Any, sqlite3.Connection, DecayPolicy], object]] 
     Search: _search,
     FactById: _fact_by_id,
     Head: _head,
+    Last: _last,
     Chain: _chain,
     Entities: _entities,
     Export: _export,

@@ -11,9 +11,10 @@ from crux.domain.envelope import envelope_of_facts
 from crux.domain.facts import Fact, draft_fact, shown_to
 from crux.domain.instants import parse_rfc3339, rfc3339
 from crux.domain.recall import CrcFacts, LegacyFacts, Recalled, crc_answer, legacy_answer
+from crux.domain.traces import Effect
 from crux.domain.words import query_words
 from crux.errors import InvalidArgument
-from crux.tools.registry import Call, Effect, tool
+from crux.tools.registry import Call, tool
 from crux.tools.results import Enveloped
 from crux.tools.schema import arg, shortened
 

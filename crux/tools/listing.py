@@ -8,6 +8,10 @@ from functools import lru_cache
 import msgspec
 from attrs import frozen
 
+from crux.actors.intents import CurrentIntent
+from crux.actors.ledger import Ledger
+from crux.actors.traces import RecentCalls
+from crux.domain.ledger import offer
 from crux.domain.router import Router
 from crux.domain.surface import SurfaceMode, shape
 from crux.tools.registry import Call, Catalogue, Tool
@@ -27,19 +31,31 @@ class Listed:
 class Listing:
     """Gives each caller its list. A tool is encoded once, and a list of tools once for as long as it is asked for."""
 
-    def __init__(self, catalogue: Catalogue, router: Router | None, mode: SurfaceMode) -> None:
+    def __init__(
+        self, catalogue: Catalogue, router: Router | None, mode: SurfaceMode, ledger: Ledger | None = None
+    ) -> None:
         self._tools = catalogue.tools
         self._router = router
         self._mode = mode
+        self._ledger = ledger
         self._entries = {tool.name: msgspec.json.encode(tool.listing(router)) for tool in catalogue.tools}
         self._meta = b"" if router is None else b',"_meta":' + msgspec.json.encode({"crux": router.stamp()})
         self._permitted: dict[tuple[bool, bool], Sequence[Tool]] = {}
         self._encode = lru_cache(VARIANTS_KEPT)(self._encode_once)
 
     async def of(self, call: Call) -> Listed:
-        """The list that this caller is shown now."""
-        shown = shape(self._mode, None, (), self._permitted_at(call.services.clock.now_us() // 1_000_000))
-        return self._encode(tuple(tool.name for tool in shown))
+        """The list that this caller is shown now, and what the ledger says of it."""
+        services = call.services
+        intent: str | None = None
+        recent: tuple[str, ...] = ()
+        if self._mode is SurfaceMode.DYNAMIC:
+            intent = await services.intents.ask(CurrentIntent(call.passport_key))
+            recent = await services.traces.ask(RecentCalls(call.passport_key))
+        shown = shape(self._mode, intent, recent, self._permitted_at(services.clock.now_us() // 1_000_000))
+        listed = self._encode(tuple(tool.name for tool in shown))
+        if self._ledger is not None:
+            self._ledger.record(offer(call.passport_key, listed.names, self._mode))
+        return listed
 
     def _permitted_at(self, now_s: int) -> Sequence[Tool]:
         if self._router is None:

@@ -10,6 +10,7 @@ from attrs import frozen
 
 from crux.domain.capability import denied
 from crux.domain.revocation import refusal
+from crux.domain.tokens import utf8_size
 from crux.errors import METHOD_NOT_FOUND, ActorFailed, CruxError, InvalidArgument, UnknownTool
 from crux.logs import get_logger
 from crux.tools.registry import Call, Tool
@@ -34,6 +35,7 @@ class Finished:
     name: str
     tool: Tool | None
     arguments: object
+    request_id: bytes
     ok: bool
     output_bytes: int
     elapsed_s: float
@@ -48,9 +50,11 @@ class Finished:
 Record = Callable[[Call, Finished], None]
 
 
-async def call_tool(params: object, call: Call, record: Record) -> bytes:
-    """Carry out `tools/call`: the encoded result. Raises `CruxError` with the code that the caller gets; never anything
-    else."""
+async def call_tool(params: object, call: Call, record: Record, request_id: bytes = b"null") -> bytes:
+    """Carry out `tools/call`: the encoded result. `request_id` is JSON.
+
+    Raises `CruxError` with the code that the caller gets; never anything else.
+    """
     name = params.get("name") if isinstance(params, dict) else None
     if not isinstance(params, dict) or not isinstance(name, str):
         raise InvalidArgument('tools/call requires a "name" parameter')
@@ -62,15 +66,18 @@ async def call_tool(params: object, call: Call, record: Record) -> bytes:
     arguments = params.get("arguments")
     tool = services.catalogue.by_name.get(name)
     began = trio.current_time()
+
+    def finished(answered: Tool | None, output_bytes: int, *, ok: bool) -> Finished:
+        elapsed_s = trio.current_time() - began
+        return Finished(name, answered, arguments, request_id, ok=ok, output_bytes=output_bytes, elapsed_s=elapsed_s)
+
     try:
         result = await _run(name, tool, arguments, call)
     except CruxError as error:
         answered = None if error.code == METHOD_NOT_FOUND else tool
-        size, elapsed_s = len(error.message.encode()), trio.current_time() - began
-        record(call, Finished(name, answered, arguments, ok=False, output_bytes=size, elapsed_s=elapsed_s))
+        record(call, finished(answered, utf8_size(error.message), ok=False))
         raise
-    elapsed_s = trio.current_time() - began
-    record(call, Finished(name, tool, arguments, ok=result.ok, output_bytes=len(result.body), elapsed_s=elapsed_s))
+    record(call, finished(tool, len(result.body), ok=result.ok))
     return result.encoded()
 
 

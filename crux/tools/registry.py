@@ -13,11 +13,13 @@ from attrs import frozen
 
 from crux.actors.clock import Clock
 from crux.actors.mailbox import Mailbox
+from crux.domain.callers import passport_key
 from crux.domain.consequence import consequence_of
 from crux.domain.decay import DecayPolicy
 from crux.domain.privacy import PrivacyRules, Viewer
 from crux.domain.revocation import Revocation
 from crux.domain.router import Router
+from crux.domain.traces import Effect
 from crux.tools.output import output_paths
 from crux.tools.schema import Parameter, input_schema, parameters_of, parser_of
 
@@ -28,24 +30,11 @@ CRC_WHEN = (
 )
 
 
-ANONYMOUS_KEY = "__anon__"
-
-
 class Tier(StrEnum):
     """Where a tool's work is done."""
 
     LOCAL = "local"
     HOSTED = "hosted"
-
-
-class Effect(StrEnum):
-    """What a call is predicted to do, for traces and the ledger (protocol contract, section 6)."""
-
-    FACT_WRITE = "fact_write"
-    FORGET = "forget"
-    RECEIPT_EMIT = "receipt_emit"
-    FACT_READ = "fact_read"
-    TOOL_DISPATCH = "tool_dispatch"
 
 
 # The revocation of an agent's passport, if there is one.
@@ -69,6 +58,7 @@ class Services:
     privacy: PrivacyRules
     decay: DecayPolicy
     intents: Mailbox
+    traces: Mailbox
     node_id: str
     base_url: str
     mcp_url: str | None
@@ -95,7 +85,7 @@ class Call:
     @property
     def passport_key(self) -> str:
         """The name that what is kept for each caller goes by; all anonymous ones share theirs (protocol 3.3)."""
-        return self.agent or ANONYMOUS_KEY
+        return passport_key(self.agent)
 
 
 Run = Callable[[Any, Call], Awaitable[object]]

@@ -12,7 +12,6 @@ from crux import __version__
 from crux.domain.agents import Agent
 from crux.domain.capability import MODE_HEADER, REFUSED, CapabilityRefused
 from crux.domain.privacy import ANONYMOUS, Viewer
-from crux.domain.surface import SurfaceMode
 from crux.errors import CruxError, MethodNotFound, ParseError, PayloadTooLarge, Unauthorized
 from crux.logs import get_logger
 from crux.tools.listing import Listing
@@ -89,7 +88,7 @@ class McpApp:
         *,
         record: Record,
         streams: EventStreams,
-        surface: SurfaceMode = SurfaceMode.FULL,
+        listing: Listing,
         body_timeout_s: float | None = None,
     ) -> None:
         self._auth = auth
@@ -97,6 +96,7 @@ class McpApp:
         self._max_body = max_body
         self._record = record
         self._streams = streams
+        self._listing = listing
         self._body_timeout_s = body_timeout_s
         encode = msgspec.json.encode
         self._discovery = encode({"protocolVersion": PROTOCOL_VERSION, "serverInfo": SERVER})
@@ -111,7 +111,6 @@ class McpApp:
             },
         }
         self._results: Mapping[str, bytes] = {"initialize": encode(handshake), "notifications/initialized": b"null"}
-        self._listing = Listing(services.catalogue, services.router, surface)
         self._anonymous = Call(None, ANONYMOUS, services)
         self._calls = {name: Call(name, Viewer((name,)), services) for name in auth.names}
         self._methods: Mapping[str, Callable[[Scope, Receive, Send], Awaitable[None]]] = {
@@ -193,7 +192,7 @@ class McpApp:
     async def _dispatch(self, request: Request, call: Call) -> bytes:
         """The encoded result of a request with an id. Raises `CruxError` where there is none."""
         if request.method == "tools/call":
-            return await call_tool(request.params, call, self._record)
+            return await call_tool(request.params, call, self._record, bytes(request.id))
         if request.method == "tools/list":
             return (await self._listing.of(call)).result
         result = self._results.get(request.method)

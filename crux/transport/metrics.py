@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry, Metric, ProcessCollector, gener
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
 from crux import __version__
+from crux.actors.failures import FailureCount
 from crux.actors.figures import BUCKETS_S, Histogram, Report
 from crux.actors.mailbox import Mailbox
 from crux.transport.front import Load
@@ -32,7 +33,7 @@ class Metrics:
 
     What others count is read when it is asked for; tools are counted here. `loads` are by name of the listener, `sizes`
     gives bytes by name of the file, `redactions` is the log's live count by rule, `wires` what the lean listeners
-    count. Passports are never a label.
+    count, `losses` what was not written down, by reason. Passports are never a label.
     """
 
     def __init__(
@@ -40,14 +41,17 @@ class Metrics:
         mailboxes: Sequence[Mailbox],
         loads: Mapping[str, Load],
         sizes: Callable[[], Mapping[str, int]],
+        *,
         redactions: Mapping[str, int] = MappingProxyType({}),
         wires: Mapping[str, WireCounts] = MappingProxyType({}),
+        losses: Mapping[str, FailureCount] = MappingProxyType({}),
     ) -> None:
         self._mailboxes = mailboxes
         self._loads = loads
         self._sizes = sizes
         self._redactions = redactions
         self._wires = wires
+        self._losses = losses
         self._tools: dict[tuple[str, bool], Histogram] = {}
         self._tokens: Counter[str] = Counter()
         self._registry = CollectorRegistry()
@@ -136,7 +140,12 @@ class Metrics:
         )
         for label, tokens in self._tokens.items():
             spent.add_metric([label], tokens)
-        yield from (durations, spent)
+        lost = CounterMetricFamily(
+            "corecrux_tool_ledger_emit_failures", "Entries that are not in the ledger", labels=["reason"]
+        )
+        for reason, count in self._losses.items():
+            lost.add_metric([reason], count.total)
+        yield from (durations, spent, lost)
 
 
 def _gauge(name: str, text: str, reports: Sequence[Report], value: Callable[[Report], float]) -> Metric:

@@ -5,7 +5,9 @@ from pathlib import Path
 
 from crux.actors.clock import SystemClock
 from crux.actors.mailbox import Mailbox
+from crux.actors.observations import Observations
 from crux.actors.topology import ASKS
+from crux.actors.traces import TraceRing
 from crux.daemon import _actors
 from crux.domain.decay import DecayPolicy
 from crux.domain.privacy import PrivacyRules
@@ -32,9 +34,17 @@ async def test_the_daemon_starts_exactly_the_actors_that_are_declared(tmp_path: 
         base_url="",
         catalogue=CATALOGUE,
         intents=mailboxes["intents"],
+        traces=mailboxes["traces"],
         mcp_url=None,
     )
-    assert [actor.mailbox.name for actor in _actors(mailboxes, services, engine)] == list(ASKS)
+
+    def unbuilt() -> Observations:
+        raise AssertionError("nothing is built before it is started")
+
+    assert [
+        actor.mailbox.name
+        for actor in _actors(mailboxes, services, engine, lambda: TraceRing(services.clock, 1), unbuilt)
+    ] == list(ASKS)
     engine.close()
 
 

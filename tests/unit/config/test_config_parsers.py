@@ -25,6 +25,16 @@ def test_any_other_switch_is_refused(text: str) -> None:
         parsers.switch(text)
 
 
+@pytest.mark.parametrize("text", ["", "  ", "0", " False", "OFF ", "no"])
+def test_a_lenient_switch_is_off_for_four_words_and_for_none(text: str) -> None:
+    assert parsers.truthy(text) is False
+
+
+@pytest.mark.parametrize("text", ["1", "true", "yes", "on", "00", "disabled", "of"])
+def test_a_lenient_switch_is_on_for_everything_else(text: str) -> None:
+    assert parsers.truthy(text) is True
+
+
 @given(st.integers(0, 65535))
 def test_every_port_number_is_a_port(number: int) -> None:
     assert parsers.port(f" {number} ") == number

@@ -18,6 +18,7 @@ from crux.domain.commands import (
     Export,
     FactById,
     Head,
+    Last,
     Page,
     Probe,
     Put,
@@ -168,6 +169,23 @@ async def test_a_record_without_history_keeps_one_version_and_counts_on(engine: 
         await commit(engine, Put(Draft("s", "state", value), keep_history=False))
     (only,) = look(engine, Chain("s", "state", ANONYMOUS))
     assert (only.version, only.value, only.supersedes) == (3, "3", None)
+
+
+async def test_the_last_chain_of_an_entity_is_the_one_whose_key_sorts_last(engine: SqliteEngine) -> None:
+    assert look(engine, Last("a")) is None
+    for entity, key in (("a", "2"), ("a", "3"), ("a", "1"), ("ab", "9"), (private_entity("bob", "a"), "8")):
+        await put(engine, entity, key, f"{entity} {key}")
+    await put(engine, "a", "7", "elsewhere", tenant="other")
+    gone = await put(engine, "a", "4", "gone")
+    await commit(engine, Delete(gone.fact_id, ANONYMOUS))
+    newest = await put(engine, "a", "3", "again")
+    assert look(engine, Last("a")) == newest
+    own = look(engine, Last(private_entity("bob", "a")))
+    assert own is not None
+    assert own.key == "8"
+    elsewhere = look(engine, Last("a", "other"))
+    assert elsewhere is not None
+    assert elsewhere.key == "7"
 
 
 async def test_erasing_a_chain_removes_it_from_the_search_too(engine: SqliteEngine) -> None:

@@ -79,7 +79,13 @@ async def test_a_call_is_answered_and_recorded_once(services: Services, autojump
     result, (finished,) = await called(services, {"name": "learn", "arguments": arguments})
     assert result == {"content": [{"type": "text", "text": '{"done":"slow"}'}]}
     assert finished == Finished(
-        "learn", learn, arguments, ok=True, output_bytes=len(json.dumps(result, separators=(",", ":"))), elapsed_s=2.0
+        "learn",
+        learn,
+        arguments,
+        b"null",
+        ok=True,
+        output_bytes=len(json.dumps(result, separators=(",", ":"))),
+        elapsed_s=2.0,
     )
     assert finished.label == "learn"
 

@@ -2,6 +2,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from crux import __version__
+from crux.actors.failures import FailureCount
 from crux.actors.mailbox import Mailbox
 from crux.domain.commands import Probe
 from crux.transport.front import Load
@@ -13,7 +14,7 @@ Labels = dict[str, str]
 
 def metrics(*mailboxes: Mailbox) -> Metrics:
     loads = {"http": Load(inflight=3, shed=2), "mcp": Load()}
-    return Metrics(mailboxes, loads, lambda: {"database": 4096, "wal": 512}, {"pair": 5})
+    return Metrics(mailboxes, loads, lambda: {"database": 4096, "wal": 512}, redactions={"pair": 5})
 
 
 def reading(of: Metrics, name: str, **labels: str) -> float:
@@ -102,3 +103,11 @@ def test_what_a_lean_listener_counts_is_there_by_its_name() -> None:
     assert 'crux_wire_accepted_total{listener="mcp"} 7.0' in text
     assert 'crux_wire_connections{listener="mcp"} 2.0' in text
     assert 'crux_wire_stuck_writes_total{listener="mcp"} 1.0' in text
+
+
+def test_what_the_ledger_lost_is_counted_by_reason() -> None:
+    lost = FailureCount("the ledger")
+    lost.failed(3, "full")
+    seen = Metrics((), {}, dict, losses={"mailbox_full": lost, "storage": FailureCount("observations")})
+    assert reading(seen, "corecrux_tool_ledger_emit_failures_total", reason="mailbox_full") == 3
+    assert reading(seen, "corecrux_tool_ledger_emit_failures_total", reason="storage") == 0

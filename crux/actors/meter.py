@@ -1,0 +1,55 @@
+"""The Meter: how much each caller has called since the daemon started."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+from attrs import frozen
+
+from crux.actors.actor import Actor, handles
+from crux.domain.bounds import put_latest
+from crux.domain.messages import Message
+from crux.domain.usage import Usage
+
+MOST_CALLERS = 1024
+
+_NOTHING = Usage()
+
+
+@frozen
+class RecordUsage(Message[None]):
+    """Count a finished call. To be told, not asked."""
+
+    passport_key: str
+    tokens_in: int
+    tokens_out: int
+    declared_budget: int = 0
+
+
+@frozen
+class UsageOf(Message[Usage]):
+    """The totals of one caller."""
+
+    passport_key: str
+
+
+class Meter(Actor):
+    """Owns the totals of the `MOST_CALLERS` that called last.
+
+    A restart begins them anew: they are estimates for an agent's own orientation and limit nothing (seed 11.11). Asks
+    nobody.
+    """
+
+    def __init__(self) -> None:
+        self._usage: OrderedDict[str, Usage] = OrderedDict()
+
+    @handles(RecordUsage)
+    def record_usage(self, m: RecordUsage) -> None:
+        total = self._usage.get(m.passport_key, _NOTHING).plus(
+            tokens_in=m.tokens_in, tokens_out=m.tokens_out, declared_budget=m.declared_budget
+        )
+        put_latest(self._usage, m.passport_key, total, MOST_CALLERS)
+
+    @handles(UsageOf)
+    def usage_of(self, m: UsageOf) -> Usage:
+        return self._usage.get(m.passport_key, _NOTHING)

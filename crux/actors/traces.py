@@ -1,0 +1,69 @@
+"""The TraceRing: the newest calls of each caller, kept in memory for a while."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+from attrs import frozen
+
+from crux.actors.actor import Actor, handles
+from crux.actors.clock import Clock
+from crux.domain.bounds import put_latest
+from crux.domain.messages import Message
+from crux.domain.surface import CALLS_READ
+from crux.domain.traces import Ring, TraceEntry, without_reserved
+
+MOST_CALLERS = 1024
+
+
+@frozen
+class RecordTrace(Message[None]):
+    """Add a finished call. To be told, not asked."""
+
+    passport_key: str
+    entry: TraceEntry
+
+
+@frozen
+class RecentTraces(Message[tuple[TraceEntry, ...]]):
+    """A caller's newest calls as it may see them, newest first, `top_k` at most."""
+
+    passport_key: str
+    top_k: int
+
+
+@frozen
+class RecentCalls(Message[tuple[str, ...]]):
+    """Which tools a caller called lately, newest first, as far as the dynamic surface looks (Decision 42)."""
+
+    passport_key: str
+
+
+class TraceRing(Actor):
+    """Owns a ring of calls for each caller, of the `MOST_CALLERS` that called last.
+
+    Survives a restart empty: traces are about the work of the hour. Asks nobody. Source: protocol contract 11.1.
+    """
+
+    def __init__(self, clock: Clock, ttl_s: int) -> None:
+        self._clock = clock
+        self._ttl_us = ttl_s * 1_000_000
+        self._rings: OrderedDict[str, Ring] = OrderedDict()
+
+    @handles(RecordTrace)
+    def record_trace(self, m: RecordTrace) -> None:
+        ring = self._rings.get(m.passport_key) or Ring(self._ttl_us)
+        ring.push(m.entry, now_us=self._clock.now_us())
+        put_latest(self._rings, m.passport_key, ring, MOST_CALLERS)
+
+    @handles(RecentTraces)
+    def recent_traces(self, m: RecentTraces) -> tuple[TraceEntry, ...]:
+        return tuple(map(without_reserved, self._newest(m.passport_key, m.top_k)))
+
+    @handles(RecentCalls)
+    def recent_calls(self, m: RecentCalls) -> tuple[str, ...]:
+        return tuple(entry.tool for entry in self._newest(m.passport_key, CALLS_READ))
+
+    def _newest(self, passport_key: str, most: int) -> tuple[TraceEntry, ...]:
+        ring = self._rings.get(passport_key)
+        return () if ring is None else ring.newest(most, now_us=self._clock.now_us())

@@ -1,0 +1,10 @@
+"""The name under which what is recorded of a caller is kept (protocol contract 3.3)."""
+
+from typing import Final
+
+ANONYMOUS_KEY: Final = "__anon__"
+
+
+def passport_key(agent: str | None) -> str:
+    """The agent's name; callers without one share a key."""
+    return ANONYMOUS_KEY if agent is None else agent
