@@ -10,7 +10,6 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
@@ -19,48 +18,29 @@ from attrs import frozen
 
 from crux import __version__
 from crux.actors.clock import Clock, SystemClock
-from crux.actors.facts import FactStore
-from crux.actors.failures import FailureCount
-from crux.actors.intents import IntentMap
-from crux.actors.ledger import Ledger
+from crux.actors.introspection import Introspector
 from crux.actors.mailbox import Mailbox
-from crux.actors.meter import Meter
-from crux.actors.observations import FlushObservations, Observations
-from crux.actors.recall import Recall
-from crux.actors.sessions import EndStreams, SessionRegistry
-from crux.actors.supervisor import RestartPolicy, Supervised, start_all
-from crux.actors.topology import ASKS
-from crux.actors.traces import TraceRing
-from crux.config import AuthMode, Loaded, ServerKind, Settings
+from crux.actors.observations import FlushObservations
+from crux.actors.sessions import EndStreams
+from crux.actors.supervisor import RestartPolicy, start_all
+from crux.composition import Base, compose, decay_policy
+from crux.config import AuthMode, Loaded, Settings
 from crux.domain.agents import AgentRegistry
 from crux.domain.bootstrap import STOCK
 from crux.domain.commands import Seed
-from crux.domain.decay import DecayPolicy, default_horizon
+from crux.domain.decay import default_horizon
 from crux.domain.facts import Draft
-from crux.domain.inline_receipts import ReceiptSigner
-from crux.domain.privacy import PrivacyRules
-from crux.domain.streams import StreamLimits
+from crux.errors import CruxError
 from crux.logs import get_logger
-from crux.routing import router_of
 from crux.storage.directory import hold
 from crux.storage.engine import Engine, SqliteEngine
-from crux.storage.keys import install_id, root_key
 from crux.tools.catalogue import CATALOGUE
-from crux.tools.listing import Listing
-from crux.tools.recording import Recorder
-from crux.tools.registry import Catalogue, Services
-from crux.tools.spans import span_of_calls
-from crux.transport.auth import McpAuthenticator, authenticator_of
-from crux.transport.front import Front, Limits, Load
-from crux.transport.gates import GuardPolicy
+from crux.tools.registry import Catalogue
+from crux.transport.auth import authenticator_of
 from crux.transport.hypercorn_server import CUT_GRACE_S
 from crux.transport.listening import address, bind
-from crux.transport.mcp import McpApp, render_gate
-from crux.transport.metrics import Metrics
-from crux.transport.rest import Api, correlated, create_app, render_problem
-from crux.transport.serving import Server, server_of
-from crux.transport.sse import EventStreams
-from crux.transport.wire import WireCounts
+from crux.transport.mcp_auth import check_token_to_require, oauth_doubts
+from crux.transport.serving import Server
 
 log = get_logger("crux.daemon")
 
@@ -69,8 +49,8 @@ log = get_logger("crux.daemon")
 SWITCH_INTERVAL_S = 0.0005
 # What is left to the store once the listeners have drained.
 CLOSE_GRACE_S = 10.0
-# What the last entries of the ledger get, once no call can make another.
-FLUSH_S = 5.0
+# What the last entries of the ledger get.
+FLUSH_S = 2.0
 # What marks a fact as the daemon's own text, which a newer version may renew.
 STOCK_RECEIPT = "crux:stock"
 
@@ -144,106 +124,49 @@ async def serve(
     clock = clock or SystemClock()
     registry = AgentRegistry.parse(settings.agent_token, settings.agent_tokens)
     authenticator = authenticator_of(settings, registry)
-    guard = GuardPolicy(settings.allowed_hosts, settings.allowed_origins)
+    check_token_to_require(settings, registry)
     holder = {"pid": os.getpid(), "started": datetime.now(UTC).isoformat(timespec="seconds")}
     async with AsyncExitStack() as stack:
         describe = stack.enter_context(hold(settings.data_dir, holder))
-        node_id, key = install_id(settings.data_dir), root_key(settings.data_dir)
         http = await _listen(stack, settings.http_host, settings.http_port, "CORECRUXD_HTTP_PORT")
         mcp = []
         if settings.mcp_enabled:
             mcp = await _listen(stack, settings.mcp_host, settings.mcp_port, "CORECRUXD_MCP_PORT")
         describe({**holder, "http": address(http), "mcp": address(mcp) if mcp else None})
-        decay = DecayPolicy(settings.decay_volatile_hours, settings.decay_medium_days, settings.decay_stable_days)
-        engine = await SqliteEngine.open(settings.data_dir, decay)
+        engine = await SqliteEngine.open(settings.data_dir, decay_policy(settings))
         stack.push_async_callback(_close, engine)
-        mailboxes = {name: Mailbox(name, settings.mailbox_capacity, settings.request_timeout_s) for name in ASKS}
-        services = Services(
-            facts=mailboxes["facts"],
-            recall=mailboxes["recall"],
-            clock=clock,
-            privacy=PrivacyRules(settings.always_private_prefixes, settings.share_prefixes),
-            decay=decay,
-            node_id=node_id,
-            base_url=f"http://{address(http)}",
-            mcp_url=f"http://{address(mcp)}/mcp" if mcp else None,
-            catalogue=catalogue,
-            intents=mailboxes["intents"],
-            traces=mailboxes["traces"],
-            router=router_of(settings, catalogue, key, node_id=node_id, now_s=clock.now_us() // 1_000_000),
-            span=span_of_calls(),
-            audit_envelope=settings.audit_envelope,
-        )
-        losses = {"mailbox_full": FailureCount("the ledger"), "storage": FailureCount("observations")}
-        ledger = Ledger(mailboxes["observations"], losses["mailbox_full"]) if settings.tool_ledger else None
-        loads = {"http": Load(), "mcp": Load()}
-        wire = {"http": WireCounts(), "mcp": WireCounts()}
-        metrics = Metrics(
-            tuple(mailboxes.values()), loads, engine.sizes, redactions=redactions, wires=wire, losses=losses
-        )
-        limits = Limits(settings.max_body_bytes, settings.max_inflight)
-        api = Api(
-            services=services,
-            authenticator=authenticator,
-            mailboxes=tuple(mailboxes.values()),
-            metrics=metrics,
-            max_body_bytes=settings.max_body_bytes,
-            request_timeout_s=settings.request_timeout_s,
-            mcp_enabled=settings.mcp_enabled,
-        )
-        rest = correlated(Front(create_app(api), guard, limits, loads["http"], render_problem))
-        servers = [server_of(settings.http_server, rest, http, settings, wire["http"])]
-        if mcp:
-            lean = settings.mcp_server is ServerKind.WIRE
-            app = McpApp(
-                services,
-                McpAuthenticator(registry),
-                guard,
-                settings.max_body_bytes,
-                record=Recorder(
-                    metrics.observe_tool,
-                    mailboxes["meter"],
-                    mailboxes["traces"] if settings.tool_traces else None,
-                    ledger,
-                    raw_args=settings.tool_ledger_raw_args,
-                ),
-                listing=Listing(catalogue, services.router, settings.tool_surface, ledger),
-                streams=EventStreams(
-                    mailboxes["sessions"],
-                    StreamLimits(settings.sse_max_sessions, settings.sse_max_sessions_per_owner),
-                    watch_peers=not lean,
-                ),
-                body_timeout_s=None if lean else settings.request_timeout_s,
+        parts = compose(
+            Base(
+                settings=settings,
+                registry=registry,
+                authenticator=authenticator,
+                catalogue=catalogue,
+                clock=clock,
+                engine=engine,
+                http=http,
+                mcp=mcp,
+                introspector=await _introspector(stack, settings, clock),
+                redactions=redactions,
             )
-            front = Front(app, guard, limits, loads["mcp"], render_gate)
-            servers.append(server_of(settings.mcp_server, front, mcp, settings, wire["mcp"]))
+        )
         async with trio.open_nursery() as nursery:
-            observations = partial(
-                Observations,
-                services.facts,
-                services.recall,
-                clock,
-                ReceiptSigner(key),
-                failures=losses["storage"],
-            )
-            traces = partial(TraceRing, clock, settings.tool_traces_ttl_s)
-            await start_all(nursery, _actors(mailboxes, services, engine, traces, observations), policy)
-            await services.facts.ask(Seed(_stock()))
-            for server in servers:
+            await start_all(nursery, parts.actors, policy)
+            await parts.services.facts.ask(Seed(_stock()))
+            for server in parts.servers:
                 await nursery.start(server.run)
             announce(
                 Ready(
-                    http=f"http://{address(http)}",
-                    mcp=services.mcp_url,
+                    http=parts.services.base_url,
+                    mcp=parts.services.mcp_url,
                     data_dir=settings.data_dir,
                     version=__version__,
-                    warnings=(*warnings, *_doubts(settings)),
+                    warnings=(*warnings, *_doubts(settings), *oauth_doubts(settings, registry)),
                 )
             )
             await stop.wait()
-            await mailboxes["sessions"].ask(EndStreams())
-            await _drain(servers, settings.shutdown_drain_s)
-            await mailboxes["observations"].ask(FlushObservations(), deadline_s=FLUSH_S)
+            await parts.mailboxes["sessions"].ask(EndStreams())
+            await _drain(parts.servers, settings.shutdown_drain_s)
+            await _flush(parts.mailboxes["observations"])
             nursery.cancel_scope.cancel()
     log.info("stopped")
 
@@ -256,23 +179,13 @@ def _doubts(settings: Settings) -> Iterator[str]:
         yield "CORECRUXD_AUTH_MODE=off shows the private facts of every agent to whoever reaches the HTTP API"
 
 
-def _actors(
-    mailboxes: Mapping[str, Mailbox],
-    services: Services,
-    engine: Engine,
-    traces: Callable[[], TraceRing],
-    observations: Callable[[], Observations],
-) -> list[Supervised]:
-    """Every actor, in the order in which they start; `ASKS` names them all."""
-    return [
-        Supervised(mailboxes["facts"], lambda: FactStore(engine, services.clock)),
-        Supervised(mailboxes["recall"], lambda: Recall(engine)),
-        Supervised(mailboxes["sessions"], SessionRegistry),
-        Supervised(mailboxes["intents"], lambda: IntentMap(services.clock)),
-        Supervised(mailboxes["traces"], traces),
-        Supervised(mailboxes["meter"], Meter),
-        Supervised(mailboxes["observations"], observations),
-    ]
+async def _introspector(stack: AsyncExitStack, settings: Settings, clock: Clock) -> Callable[[], Introspector] | None:
+    """What builds the Introspector; None where no OAuth tokens are taken."""
+    if not (settings.mcp_enabled and settings.oauth_enabled):
+        return None
+    from crux.transport.introspection import introspector_of  # noqa: PLC0415  # most daemons never need httpx
+
+    return await stack.enter_async_context(introspector_of(settings, clock))
 
 
 async def _listen(stack: AsyncExitStack, host: str, port: int, setting: str) -> list[socket.socket]:
@@ -282,9 +195,18 @@ async def _listen(stack: AsyncExitStack, host: str, port: int, setting: str) -> 
     return listeners
 
 
+async def _flush(observations: Mailbox) -> None:
+    """Wait for the ledger's last entries, now that no call can make another."""
+    try:
+        await observations.ask(FlushObservations(), deadline_s=FLUSH_S)
+    except CruxError as error:
+        log.warning("the last entries of the ledger may be lost", why=error.message)
+
+
 async def _close(engine: Engine) -> None:
     with trio.CancelScope(shield=True, deadline=trio.current_time() + CLOSE_GRACE_S):
-        await trio.to_thread.run_sync(engine.close, abandon_on_cancel=True)
+        # A limiter of its own: name look-ups that hang hold places of the common one.
+        await trio.to_thread.run_sync(engine.close, abandon_on_cancel=True, limiter=trio.CapacityLimiter(1))
 
 
 async def _drain(servers: Sequence[Server], drain_s: int) -> None:

@@ -20,10 +20,11 @@ from crux.domain.surface import SurfaceMode
 from crux.tools.catalogue import CATALOGUE
 from crux.tools.listing import Listing
 from crux.tools.registry import Catalogue, Services
-from crux.transport.auth import McpAuthenticator
 from crux.transport.gates import GuardPolicy
 from crux.transport.mcp import McpApp
+from crux.transport.mcp_auth import McpAuthenticator
 from crux.transport.sse import EventStreams
+from crux.transport.well_known import WellKnown
 
 
 @define
@@ -106,5 +107,6 @@ def mcp_app(services: Services, auth: McpAuthenticator, *, body_timeout_s: float
         record=lambda *_: None,
         listing=Listing(services.catalogue, services.router, SurfaceMode.FULL),
         streams=EventStreams(Mailbox("sessions"), StreamLimits(), watch_peers=True),
+        well_known=WellKnown({}, GuardPolicy()),
         body_timeout_s=body_timeout_s,
     )

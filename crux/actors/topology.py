@@ -14,4 +14,5 @@ ASKS: Mapping[str, frozenset[str]] = {
     "traces": frozenset(),
     "meter": frozenset(),
     "observations": frozenset({"facts", "recall"}),
+    "introspection": frozenset(),
 }

@@ -1,6 +1,7 @@
 """The settings of the daemon: one typed table, and what is derived from it."""
 
 from crux.config.declaration import STRONG_SECRET_BYTES, declarations
+from crux.config.oauth import OAuthSettings
 from crux.config.parsers import AuthMode
 from crux.config.reference import Row, describe, reference_markdown
 from crux.config.settings import Settings
@@ -11,6 +12,7 @@ __all__ = [
     "STRONG_SECRET_BYTES",
     "AuthMode",
     "Loaded",
+    "OAuthSettings",
     "Row",
     "ServerKind",
     "Settings",

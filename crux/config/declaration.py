@@ -19,6 +19,7 @@ class Group(Enum):
 
     LISTENERS = "Listeners"
     AUTH = "Auth"
+    OAUTH = "OAuth and the agent card"
     LIMITS = "Limits"
     STORAGE = "Storage"
     PRIVACY = "Privacy and decay"

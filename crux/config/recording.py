@@ -6,7 +6,7 @@ from crux.config import parsers
 from crux.config.declaration import Group, setting
 
 
-@frozen(kw_only=True, slots=False)  # several sections are bases of one class
+@frozen(kw_only=True, slots=False)
 class RecordingSettings:
     """The part of `Settings` that is about traces, the ledger and envelopes."""
 

@@ -12,6 +12,7 @@ from platformdirs import user_data_path
 from crux.config import parsers
 from crux.config.capability import CapabilitySettings
 from crux.config.declaration import Group, setting
+from crux.config.oauth import OAuthSettings
 from crux.config.parsers import AuthMode
 from crux.config.recording import RecordingSettings
 from crux.config.wire import WireSettings
@@ -27,8 +28,9 @@ def _user_data_dir() -> Path:
     return user_data_path("crux", appauthor=False)
 
 
+# A part of the settings has no slots: classes with slots of their own cannot be combined.
 @frozen(kw_only=True)
-class Settings(CapabilitySettings, RecordingSettings, WireSettings):
+class Settings(CapabilitySettings, OAuthSettings, RecordingSettings, WireSettings):
     """What one daemon runs with. Times are whole seconds where a name ends in `_s`; sizes are bytes."""
 
     http_host: str = setting(

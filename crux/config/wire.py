@@ -19,7 +19,7 @@ def _server(value: str) -> ServerKind:
     return parsers.lookup({kind.value: kind for kind in ServerKind}, value)
 
 
-@frozen(kw_only=True, slots=False)  # several sections are bases of one class
+@frozen(kw_only=True, slots=False)
 class WireSettings:
     """The part of `Settings` that is about `transport/wire`."""
 

@@ -7,6 +7,7 @@ from hmac import compare_digest
 from attrs import field, frozen
 from blake3 import blake3
 
+from crux.domain.callers import ANONYMOUS_KEY
 from crux.errors import SettingError
 
 OPERATOR_NAME = "default"
@@ -18,7 +19,7 @@ _NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _TOKEN = re.compile(r"[A-Za-z0-9._~-]{32,256}")
 _SHORTEST_TOKEN = 32
 
-_NAME_SHAPE = "a name is 1 to 64 characters of A-Z a-z 0-9 . _ -"
+NAME_SHAPE = f"1 to 64 characters of A-Z a-z 0-9 . _ -, and not {ANONYMOUS_KEY}"
 _CREDENTIAL_SHAPE = "a token is 32 to 256 characters of A-Z a-z 0-9 . _ ~ -"
 
 
@@ -64,7 +65,7 @@ class AgentRegistry:
 
         The time taken tells nothing about how close a guess came: digests are compared in constant time, all of them.
         """
-        presented = _digest(token)
+        presented = token_digest(token)
         found = None
         for digest, agent in self._agents.items():
             if compare_digest(digest, presented):
@@ -72,11 +73,16 @@ class AgentRegistry:
         return found
 
 
+def is_agent_name(text: str) -> bool:
+    """Whether an agent may be called `text`, which is not what all anonymous callers go by."""
+    return _NAME.fullmatch(text) is not None and text != ANONYMOUS_KEY
+
+
 def _operator(text: str) -> dict[bytes, Agent]:
     token = text.strip()
     if _TOKEN.fullmatch(token) is None:
         raise SettingError(f"{_ONE} is not usable: {_CREDENTIAL_SHAPE}; correct it, or unset it for no tokens")
-    return {_digest(token): Agent(OPERATOR_NAME, operator=True)}
+    return {token_digest(token): Agent(OPERATOR_NAME, operator=True)}
 
 
 def _named(text: str) -> dict[bytes, Agent]:
@@ -90,11 +96,11 @@ def _named(text: str) -> dict[bytes, Agent]:
         name, token = name.rstrip(), token.lstrip()
         if not separator:
             raise SettingError(f"{_MANY} entry {position} has no ':': expected name:token")
-        if _NAME.fullmatch(name) is None:
-            raise SettingError(f"{_MANY} entry {position} has a bad name: {_NAME_SHAPE}")
+        if not is_agent_name(name):
+            raise SettingError(f"{_MANY} entry {position} has a bad name: a name is {NAME_SHAPE}")
         if _TOKEN.fullmatch(token) is None:
             raise SettingError(f"{_MANY} {_shown(position, name)} has a bad token: {_CREDENTIAL_SHAPE}")
-        digest = _digest(token)
+        digest = token_digest(token)
         for what, value in (("name", name), ("token", digest)):
             # A second holder of a name or a token would make it unclear who a caller is.
             if (first := positions.setdefault(value, position)) != position:
@@ -108,5 +114,6 @@ def _shown(position: int, name: str) -> str:
     return f"entry {position} ('{name}')" if len(name) < _SHORTEST_TOKEN else f"entry {position}"
 
 
-def _digest(token: str) -> bytes:
+def token_digest(token: str) -> bytes:
+    """What is kept of a token: its BLAKE3-256."""
     return blake3(token.encode("utf-8", "surrogatepass")).digest()

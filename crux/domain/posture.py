@@ -24,13 +24,13 @@ def is_loopback(host: str) -> bool:
 
 
 def check_bind_posture(
-    *, auth_mode: str | None, http_host: str, mcp_host: str | None, has_agents: bool, allow_insecure_bind: bool
+    *, auth_mode: str | None, http_host: str, mcp_host: str | None, mcp_guarded: bool, allow_insecure_bind: bool
 ) -> str:
     """The auth mode of the HTTP API in effect: `auth_mode`, or `dev_scopes` where it is None and all is on loopback.
 
-    `auth_mode` is `off`, `dev_scopes` or `jwt_hs256`; `mcp_host` is None where MCP is not served; `has_agents` says
-    whether any agent token is configured. Raises `StartRefused` when strangers could reach a listener that would trust
-    them.
+    `auth_mode` is `off`, `dev_scopes` or `jwt_hs256`; `mcp_host` is None where MCP is not served; `mcp_guarded` says
+    whether nobody comes in there without a token. Raises `StartRefused` when strangers could reach a listener that
+    would trust them.
     """
     http_open = not is_loopback(http_host)
     mcp_open = mcp_host is not None and not is_loopback(mcp_host)
@@ -46,9 +46,10 @@ def check_bind_posture(
             f"{_HTTP}={http_host} is no loopback address and {_MODE}={mode} believes whoever connects: "
             f"set {_MODE}=jwt_hs256 or {_HTTP}=127.0.0.1 {_OVERRIDE}"
         )
-    if mcp_open and not has_agents and not allow_insecure_bind:
+    if mcp_open and not mcp_guarded and not allow_insecure_bind:
         raise StartRefused(
             f"{_MCP}={mcp_host} is no loopback address and there are no agent tokens: "
-            f"set CRUX_AGENT_TOKEN or CRUX_AGENT_TOKENS, or {_MCP}=127.0.0.1 {_OVERRIDE}"
+            "set CRUX_AGENT_TOKEN or CRUX_AGENT_TOKENS (or CRUX_MCP_REQUIRE_AUTH=1 where OAuth is configured), "
+            f"or {_MCP}=127.0.0.1 {_OVERRIDE}"
         )
     return mode

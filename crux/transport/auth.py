@@ -211,7 +211,7 @@ def auth_mode_of(settings: Settings, registry: AgentRegistry) -> AuthMode:
             auth_mode=settings.auth_mode.value if settings.auth_mode else None,
             http_host=settings.http_host,
             mcp_host=settings.mcp_host if settings.mcp_enabled else None,
-            has_agents=bool(registry),
+            mcp_guarded=bool(registry) or (settings.mcp_require_auth and settings.oauth_enabled),
             allow_insecure_bind=settings.allow_insecure_bind,
         )
     )
@@ -225,31 +225,6 @@ def authenticator_of(settings: Settings, registry: AgentRegistry) -> HttpAuthent
             settings.jwt_hs256_secret, settings.jwt_issuer, settings.jwt_audience, settings.allow_weak_hs256_secret
         )
     return HttpAuthenticator(auth_mode_of(settings, registry), registry, settings.agent_token_http_scopes, rules)
-
-
-class McpAuthenticator:
-    """Tells which agent calls MCP. `names` are those of all agents that it knows."""
-
-    def __init__(self, registry: AgentRegistry) -> None:
-        self._registry = registry
-        self.names = registry.names
-
-    def authenticate(self, headers: Sequence[tuple[bytes, bytes]]) -> Agent | None:
-        """The agent whose token the request carries, or None for the anonymous caller of a daemon without tokens.
-
-        Raises `Unauthorized` for anyone else where there are tokens; its message is the hint of the 401 body.
-        """
-        if not self._registry:
-            return None
-        token = bearer_token(headers)
-        if token is None:
-            raise Unauthorized("send one header 'Authorization: Bearer <token>' with an agent's token")
-        if (agent := self._registry.find(token)) is None:
-            raise Unauthorized(
-                "the bearer token belongs to no agent of this daemon: "
-                "compare it with CRUX_AGENT_TOKEN or CRUX_AGENT_TOKENS as set when the daemon started"
-            )
-        return agent
 
 
 def _declared_scopes(headers: Sequence[tuple[bytes, bytes]], token: str | None) -> frozenset[str] | None:

@@ -9,8 +9,8 @@ import msgspec
 import trio
 
 from crux import __version__
-from crux.domain.agents import Agent
 from crux.domain.capability import MODE_HEADER, REFUSED, CapabilityRefused
+from crux.domain.oauth import ReadOnlyCaller, check_readable
 from crux.domain.privacy import ANONYMOUS, Viewer
 from crux.errors import CruxError, MethodNotFound, ParseError, PayloadTooLarge, Unauthorized
 from crux.logs import get_logger
@@ -28,7 +28,6 @@ from crux.transport.asgi import (
     read_body,
     respond,
 )
-from crux.transport.auth import McpAuthenticator
 from crux.transport.gates import SESSION, GuardPolicy, Refusal, cors_headers, session_header
 from crux.transport.jsonrpc import (
     BadText,
@@ -37,13 +36,16 @@ from crux.transport.jsonrpc import (
     read_request,
     result_response,
 )
+from crux.transport.mcp_auth import Caller, McpAuthenticator, Presented
 from crux.transport.sse import EVENT_STREAM, EventStreams
+from crux.transport.well_known import WellKnown
 
 log = get_logger("crux.mcp")
 
 PROTOCOL_VERSION = "2024-11-05"
 SERVER = {"name": "crux", "version": __version__}
 ALLOW = (b"allow", b"GET, HEAD, POST, OPTIONS")
+RETRY = (b"retry-after", b"1")
 
 HINTS = {
     "get_bootstrap": "Read get_bootstrap('patterns') before anything else.",
@@ -89,6 +91,7 @@ class McpApp:
         record: Record,
         streams: EventStreams,
         listing: Listing,
+        well_known: WellKnown,
         body_timeout_s: float | None = None,
     ) -> None:
         self._auth = auth
@@ -97,6 +100,7 @@ class McpApp:
         self._record = record
         self._streams = streams
         self._listing = listing
+        self._well_known = well_known
         self._body_timeout_s = body_timeout_s
         encode = msgspec.json.encode
         self._discovery = encode({"protocolVersion": PROTOCOL_VERSION, "serverInfo": SERVER})
@@ -126,7 +130,7 @@ class McpApp:
         elif scope["type"] != "http":
             await send({"type": "websocket.close", "code": 1008})
         elif scope["path"] != "/mcp":
-            await respond(send, 404)
+            await self._well_known(scope, receive, send)
         elif (method := self._methods.get(scope["method"])) is None:
             await respond(send, 405, headers=[ALLOW])
         else:
@@ -138,7 +142,7 @@ class McpApp:
                 await respond(send, refusal.status, body, [JSON, *refusal.headers, *cors])
 
     async def _post(self, scope: Scope, receive: Receive, send: Send) -> None:
-        agent, session = self._admit(scope)
+        caller, session = await self._admit(scope)
         cors = cors_headers(scope["headers"], self._policy)
         try:
             request = read_request(await self._read_body(scope, receive))
@@ -153,10 +157,16 @@ class McpApp:
         if request.is_notification:
             await respond(send, 202, headers=[*_echo(session), *cors])
             return
+        if caller.read_only:
+            try:
+                check_readable(request.method, request.params)
+            except ReadOnlyCaller as error:
+                log.info("a caller that may only read was refused", refusal=error.message, subject=caller.subject_shown)
+                await respond(send, 200, error_response(request.id, error), [JSON, *cors])
+                return
         mode: Pairs = ()
         try:
-            result = await self._dispatch(request, self._anonymous if agent is None else self._calls[agent.name])
-            body = result_response(request.id, result)
+            body = result_response(request.id, await self._dispatch(request, self._call_of(caller)))
         except CruxError as error:  # failures are in the body, under HTTP 200 (seed 11.4)
             body = error_response(request.id, error)
             mode = _mode_of(error)
@@ -166,17 +176,24 @@ class McpApp:
             session = uuid.uuid4().hex
         await respond(send, 200, body, [JSON, *_echo(session), *mode, *cors])
 
-    def _admit(self, scope: Scope) -> tuple[Agent | None, str | None]:
+    async def _admit(self, scope: Scope) -> tuple[Caller, str | None]:
         """Who calls, and the session id that was sent. Raises `_Refused` (protocol contract 1.2, gates 1 and 2)."""
         headers = scope["headers"]
         try:
-            agent = self._auth.authenticate(headers)
+            caller = self._auth.authenticate(headers)
+            if isinstance(caller, Presented):
+                caller = await self._auth.introspect(caller)
         except Unauthorized as error:
-            raise _Refused(401, "unauthorized", error.message) from None
+            raise _Refused(401, "unauthorized", error.message, self._auth.challenge) from None
+        except CruxError as error:
+            raise _Refused(503, "service-unavailable", error.message, [RETRY]) from None
         session = session_header(headers)
         if isinstance(session, Refusal):
             raise _Refused(session.status, session.error, session.hint)
-        return agent, session
+        return caller, session
+
+    def _call_of(self, caller: Caller) -> Call:
+        return self._anonymous if caller.agent is None else self._calls[caller.agent.name]
 
     async def _read_body(self, scope: Scope, receive: Receive) -> bytes:
         try:
@@ -209,9 +226,9 @@ class McpApp:
         await respond(send, 200, self._discovery, [JSON, *cors_headers(scope["headers"], self._policy)])
 
     async def _stream(self, scope: Scope, receive: Receive, send: Send) -> None:
-        agent, session = self._admit(scope)
+        caller, session = await self._admit(scope)
         cors = cors_headers(scope["headers"], self._policy)
-        name = None if agent is None else agent.name
+        name = None if caller.agent is None else caller.agent.name
         await self._streams.serve(scope, receive, send, agent=name, session=session, headers=cors)
 
     async def _options(self, scope: Scope, receive: Receive, send: Send) -> None:

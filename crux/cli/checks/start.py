@@ -15,6 +15,7 @@ from crux.domain.agents import AgentRegistry
 from crux.domain.posture import is_loopback
 from crux.transport.auth import auth_mode_of, authenticator_of
 from crux.transport.gates import GuardPolicy
+from crux.transport.mcp_auth import check_token_to_require, oauth_doubts
 
 _TESTED_PLATFORMS = ("linux", "darwin")
 
@@ -44,6 +45,7 @@ def auth(site: Site) -> Finding:
     agents = AgentRegistry.parse(settings.agent_token, settings.agent_tokens)
     mode = auth_mode_of(settings, agents)
     authenticator_of(settings, agents)
+    check_token_to_require(settings, agents)
     if mode is AuthMode.OFF and agents:
         return warn(
             "auth mode off, and there are agent tokens: the HTTP API shows every agent's private facts to any caller",
@@ -53,8 +55,13 @@ def auth(site: Site) -> Finding:
         return warn(
             f"auth mode {mode.value}, and a short JWT key is accepted", "unset CORECRUXD_ALLOW_WEAK_HS256_SECRET"
         )
-    known = f"agents with a token: {', '.join(sorted(agents.names))}" if agents else "MCP serves anonymous callers"
-    return ok(f"auth mode {mode.value}; {known}")
+    if (doubt := next(oauth_doubts(settings, agents), None)) is not None:
+        return warn(f"auth mode {mode.value}; {doubt}", "see docs/oauth.md")
+    if agents:
+        known = f"agents with a token: {', '.join(sorted(agents.names))}"
+    else:
+        known = "MCP asks for a token" if settings.mcp_require_auth else "MCP serves anonymous callers"
+    return ok(f"auth mode {mode.value}; {known}{', and takes OAuth tokens' if settings.oauth_enabled else ''}")
 
 
 def addresses(site: Site) -> Finding:

@@ -1,19 +1,22 @@
 """The declared ask-directions."""
 
+from collections.abc import Callable
+from contextlib import AsyncExitStack, closing
 from graphlib import TopologicalSorter
 from pathlib import Path
 
 from crux.actors.clock import SystemClock
-from crux.actors.mailbox import Mailbox
-from crux.actors.observations import Observations
+from crux.actors.introspection import Introspector
 from crux.actors.topology import ASKS
-from crux.actors.traces import TraceRing
-from crux.daemon import _actors
+from crux.composition import Base, compose
+from crux.config import Settings
+from crux.domain.agents import AgentRegistry
 from crux.domain.decay import DecayPolicy
-from crux.domain.privacy import PrivacyRules
+from crux.domain.oauth import AccessRules
 from crux.storage.engine import SqliteEngine
 from crux.tools.catalogue import CATALOGUE
-from crux.tools.registry import Services
+from crux.transport.auth import authenticator_of
+from crux.transport.listening import bind
 
 
 def test_no_actor_can_wait_for_itself_through_others() -> None:
@@ -21,31 +24,41 @@ def test_no_actor_can_wait_for_itself_through_others() -> None:
     assert set(order) == set(ASKS), "an actor may be asked that is not declared"
 
 
+async def composed(directory: Path, introspector: Callable[[], Introspector] | None) -> list[str]:
+    """The names of the actors that a daemon is made of, in the order in which they start."""
+    settings, registry = Settings(data_dir=directory), AgentRegistry()
+    async with AsyncExitStack() as stack:
+        engine = stack.enter_context(closing(await SqliteEngine.open(directory, DecayPolicy())))
+        (http,) = await bind("127.0.0.1", 0, "PORT")
+        stack.enter_context(http)
+        parts = compose(
+            Base(
+                settings=settings,
+                registry=registry,
+                authenticator=authenticator_of(settings, registry),
+                catalogue=CATALOGUE,
+                clock=SystemClock(),
+                engine=engine,
+                http=[http],
+                mcp=[],
+                introspector=introspector,
+                redactions={},
+            )
+        )
+    names = [actor.mailbox.name for actor in parts.actors]
+    assert names == list(parts.mailboxes)
+    return names
+
+
 async def test_the_daemon_starts_exactly_the_actors_that_are_declared(tmp_path: Path) -> None:
-    engine = await SqliteEngine.open(tmp_path, DecayPolicy())
-    mailboxes = {name: Mailbox(name) for name in ASKS}
-    services = Services(
-        facts=mailboxes["facts"],
-        recall=mailboxes["recall"],
-        clock=SystemClock(),
-        privacy=PrivacyRules(),
-        decay=DecayPolicy(),
-        node_id="",
-        base_url="",
-        catalogue=CATALOGUE,
-        intents=mailboxes["intents"],
-        traces=mailboxes["traces"],
-        mcp_url=None,
-    )
+    async def nobody(token: str) -> None:
+        return None
 
-    def unbuilt() -> Observations:
-        raise AssertionError("nothing is built before it is started")
+    def introspector() -> Introspector:
+        return Introspector(nobody, AccessRules("https://crux.example", "work"), SystemClock())
 
-    assert [
-        actor.mailbox.name
-        for actor in _actors(mailboxes, services, engine, lambda: TraceRing(services.clock, 1), unbuilt)
-    ] == list(ASKS)
-    engine.close()
+    assert await composed(tmp_path, introspector) == list(ASKS)
+    assert set(ASKS).difference(await composed(tmp_path, None)) == {"introspection"}, "where no OAuth tokens are taken"
 
 
 def test_the_picture_in_the_documents_shows_every_direction() -> None:

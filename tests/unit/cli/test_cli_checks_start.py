@@ -10,6 +10,11 @@ from crux.config import AuthMode
 from tests.unit.cli.sites import site
 
 TOKEN = "a" * 32
+OAUTH = {
+    "mcp_resource_url": "https://crux.example/mcp",
+    "mcp_introspect_client_id": "crux",
+    "mcp_introspect_client_secret": "s",
+}
 OK, WARN, FAIL = Verdict.OK, Verdict.WARN, Verdict.FAIL
 
 
@@ -57,6 +62,16 @@ def test_a_sqlite_without_full_text_search_fails(monkeypatch: pytest.MonkeyPatch
         ({"http_host": "10.0.0.1", "auth_mode": AuthMode.OFF}, FAIL, "believes whoever connects"),
         ({"mcp_host": "10.0.0.1", "auth_mode": AuthMode.OFF}, FAIL, "there are no agent tokens"),
         ({"mcp_host": "10.0.0.1", "mcp_enabled": False}, OK, "auth mode dev_scopes"),
+        ({"mcp_require_auth": True}, FAIL, "CRUX_MCP_REQUIRE_AUTH=1 without any token"),
+        ({"mcp_introspect_client_id": "crux"}, WARN, "OAuth tokens are not taken"),
+        (OAUTH, OK, "MCP serves anonymous callers, and takes OAuth tokens"),
+        ({**OAUTH, "mcp_require_auth": True}, OK, "MCP asks for a token, and takes OAuth tokens"),
+        ({**OAUTH, "mcp_host": "10.0.0.1", "auth_mode": AuthMode.OFF}, FAIL, "there are no agent tokens"),
+        (
+            {**OAUTH, "mcp_require_auth": True, "mcp_host": "10.0.0.1", "auth_mode": AuthMode.OFF},
+            OK,
+            "auth mode off; MCP asks for a token",
+        ),
     ],
 )
 def test_the_auth_mode_has_to_work_and_to_protect_as_at_a_start(

@@ -79,7 +79,7 @@ def test_a_row_says_what_an_unset_value_leads_to(tmp_path: Path) -> None:
 def test_no_secret_shows_in_rows_or_repr(tmp_path: Path) -> None:
     secrets = {declaration.env: f"hunter2{'x' * 40}" for declaration in TABLE.values() if declaration.secret}
     loaded = load(secrets, home=tmp_path)
-    assert len(secrets) == 3
+    assert len(secrets) == 4
     assert "hunter2" not in repr(loaded)
     assert "hunter2" not in repr(describe(loaded))
     assert rows(secrets, tmp_path)["agent_token"].value == "(secret, set)"

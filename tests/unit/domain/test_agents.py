@@ -91,6 +91,8 @@ def test_a_token_is_32_to_256_characters_of_its_charset(token: str, accepted: bo
         ("a b", False),
         ("é", False),
         ("", False),
+        ("__anon__", False),
+        ("__anon___", True),
     ],
 )
 def test_a_name_is_1_to_64_characters_of_its_charset(name: str, accepted: bool) -> None:

@@ -7,9 +7,9 @@ LOOPBACK = "127.0.0.1"
 OPEN = "0.0.0.0"
 
 
-def effective(mode: str | None, http: str, mcp: str | None, *, has_agents: bool = False, insecure: bool = False) -> str:
+def effective(mode: str | None, http: str, mcp: str | None, *, guarded: bool = False, insecure: bool = False) -> str:
     return check_bind_posture(
-        auth_mode=mode, http_host=http, mcp_host=mcp, has_agents=has_agents, allow_insecure_bind=insecure
+        auth_mode=mode, http_host=http, mcp_host=mcp, mcp_guarded=guarded, allow_insecure_bind=insecure
     )
 
 
@@ -48,14 +48,14 @@ def test_on_loopback_any_mode_starts_and_an_unset_one_means_dev_scopes(mode: str
 @pytest.mark.parametrize("insecure", [False, True])
 def test_off_loopback_the_mode_has_to_be_set(http: str, mcp: str | None, named: str, insecure: bool) -> None:
     with pytest.raises(StartRefused, match=f"CORECRUXD_AUTH_MODE has to be set because {named}") as refused:
-        effective(None, http, mcp, has_agents=True, insecure=insecure)
+        effective(None, http, mcp, guarded=True, insecure=insecure)
     assert "\n" not in refused.value.message
 
 
 @pytest.mark.parametrize("mode", ["off", "dev_scopes"])
 def test_an_open_http_api_does_not_start_with_a_mode_that_believes_everybody(mode: str) -> None:
     with pytest.raises(StartRefused, match="set CORECRUXD_AUTH_MODE=jwt_hs256 or CORECRUXD_HTTP_HOST=127") as refused:
-        effective(mode, "192.168.1.5", LOOPBACK, has_agents=True)
+        effective(mode, "192.168.1.5", LOOPBACK, guarded=True)
     assert "CORECRUXD_ALLOW_INSECURE_DEV_AUTH_BIND=1" in refused.value.message
     assert "\n" not in refused.value.message
     assert effective(mode, "192.168.1.5", LOOPBACK, insecure=True) == mode
@@ -66,11 +66,11 @@ def test_an_open_http_api_starts_with_jwt() -> None:
 
 
 @pytest.mark.parametrize("mode", ["off", "dev_scopes", "jwt_hs256"])
-def test_open_mcp_needs_agent_tokens_or_the_override(mode: str) -> None:
+def test_open_mcp_needs_to_be_guarded_or_the_override(mode: str) -> None:
     with pytest.raises(
-        StartRefused, match="set CRUX_AGENT_TOKEN or CRUX_AGENT_TOKENS, or CORECRUXD_MCP_HOST=127"
+        StartRefused, match=r"set CRUX_AGENT_TOKEN or CRUX_AGENT_TOKENS .*, or CORECRUXD_MCP_HOST=127"
     ) as no:
         effective(mode, LOOPBACK, "::")
     assert "\n" not in no.value.message
-    assert effective(mode, LOOPBACK, "::", has_agents=True) == mode
+    assert effective(mode, LOOPBACK, "::", guarded=True) == mode
     assert effective(mode, LOOPBACK, "::", insecure=True) == mode

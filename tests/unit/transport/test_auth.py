@@ -9,13 +9,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from crux.config import AuthMode, Settings
-from crux.domain.agents import Agent, AgentRegistry
+from crux.domain.agents import AgentRegistry
 from crux.domain.privacy import ANONYMOUS, RAW_ADMIN, Viewer
 from crux.errors import Forbidden, InvalidArgument, SettingError, StartRefused, Unauthorized
 from crux.transport.auth import (
     HttpAuthenticator,
     JwtRules,
-    McpAuthenticator,
     Principal,
     auth_mode_of,
     authenticator_of,
@@ -475,37 +474,7 @@ def test_no_headers_let_a_caller_see_the_private_facts_of_an_agent_without_its_t
         assert "planner" not in viewer.owners or bearer(PLANNER_TOKEN) in headers
 
 
-# --- MCP
-
-
-@pytest.mark.parametrize(
-    ("registry", "headers", "outcome"),
-    [
-        (NOBODY, [], None),
-        (NOBODY, [bearer(PLANNER_TOKEN)], None),
-        (NOBODY, [(b"authorization", b"Basic abc")], None),
-        (OPERATOR, [bearer(OPERATOR_TOKEN)], Agent("default", operator=True)),
-        (AGENTS, [bearer(PLANNER_TOKEN)], Agent("planner")),
-        (AGENTS, [bearer(WRITER_TOKEN), passport("planner")], Agent("writer")),
-        (AGENTS, [], Unauthorized),
-        (AGENTS, [bearer("")], Unauthorized),
-        (AGENTS, [bearer(PLANNER_TOKEN + "p")], Unauthorized),
-        (AGENTS, [bearer(" " + PLANNER_TOKEN)], Unauthorized),
-        (AGENTS, [(b"authorization", b"bearer " + PLANNER_TOKEN.encode())], Unauthorized),
-        (AGENTS, [bearer(PLANNER_TOKEN), bearer(PLANNER_TOKEN)], Unauthorized),
-    ],
-)
-def test_mcp_knows_agents_by_token_and_lets_the_anonymous_in_only_where_there_are_none(
-    registry: AgentRegistry, headers: Headers, outcome: object
-) -> None:
-    authenticator = McpAuthenticator(registry)
-    if outcome is Unauthorized:
-        with pytest.raises(Unauthorized) as refused:
-            authenticator.authenticate(headers)
-        assert PLANNER_TOKEN not in refused.value.message
-        assert "token" in refused.value.message
-    else:
-        assert authenticator.authenticate(headers) == outcome
+# --- routes without scopes
 
 
 def recognised(mode: AuthMode, registry: AgentRegistry, *headers: tuple[bytes, bytes]) -> Principal:

@@ -16,12 +16,12 @@ from h2.settings import SettingCodes, Settings
 from crux.domain.agents import AgentRegistry
 from crux.tools.registry import Services
 from crux.transport.asgi import App, Receive, Scope, Send, respond
-from crux.transport.auth import McpAuthenticator
 from crux.transport.front import Front, Limits, Load
 from crux.transport.gates import GuardPolicy
 from crux.transport.hypercorn_server import HypercornServer
 from crux.transport.listening import bind
 from crux.transport.mcp import render_gate
+from crux.transport.mcp_auth import McpAuthenticator
 from tests.serving import mcp_app
 
 # Far more than the buffers of both ends take.

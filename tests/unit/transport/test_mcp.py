@@ -10,8 +10,8 @@ from trio.testing import MockClock
 from crux.domain.agents import AgentRegistry
 from crux.tools.registry import Services
 from crux.transport.asgi import Message, Scope
-from crux.transport.auth import McpAuthenticator
 from crux.transport.mcp import McpApp
+from crux.transport.mcp_auth import McpAuthenticator
 from tests.serving import mcp_app
 
 BOB, EVE = "b" * 32, "e" * 32

@@ -1,0 +1,216 @@
+"""What a daemon is made of, put together from its settings. Nothing here runs: `daemon` starts the parts and stops
+them."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+from attrs import frozen
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from crux.actors.actor import Actor
+from crux.actors.clock import Clock
+from crux.actors.facts import FactStore
+from crux.actors.failures import FailureCount
+from crux.actors.intents import IntentMap
+from crux.actors.introspection import Introspector
+from crux.actors.ledger import Ledger
+from crux.actors.mailbox import Mailbox
+from crux.actors.meter import Meter
+from crux.actors.observations import Observations
+from crux.actors.recall import Recall
+from crux.actors.sessions import SessionRegistry
+from crux.actors.supervisor import Supervised
+from crux.actors.topology import ASKS
+from crux.actors.traces import TraceRing
+from crux.config import ServerKind, Settings
+from crux.domain.agents import AgentRegistry
+from crux.domain.decay import DecayPolicy
+from crux.domain.inline_receipts import ReceiptSigner
+from crux.domain.privacy import PrivacyRules
+from crux.domain.streams import StreamLimits
+from crux.routing import router_of
+from crux.storage.engine import Engine
+from crux.storage.keys import install_id, root_key
+from crux.tools.listing import Listing
+from crux.tools.recording import Recorder
+from crux.tools.registry import Catalogue, Services
+from crux.tools.spans import span_of_calls
+from crux.transport.auth import HttpAuthenticator
+from crux.transport.front import Front, Limits, Load
+from crux.transport.gates import GuardPolicy
+from crux.transport.listening import address
+from crux.transport.mcp import McpApp, render_gate
+from crux.transport.mcp_auth import McpAuthenticator, OAuth
+from crux.transport.metrics import Metrics
+from crux.transport.rest import Api, correlated, create_app, render_problem
+from crux.transport.serving import Server, server_of
+from crux.transport.sse import EventStreams
+from crux.transport.well_known import WellKnown, documents_of
+from crux.transport.wire import WireCounts
+
+Sockets = Sequence[socket.socket]
+
+
+@frozen(kw_only=True)
+class Base:
+    """What the parts stand on. `mcp` is empty where MCP is off; `introspector` builds that actor where OAuth is on."""
+
+    settings: Settings
+    registry: AgentRegistry
+    authenticator: HttpAuthenticator
+    catalogue: Catalogue
+    clock: Clock
+    engine: Engine
+    http: Sockets
+    mcp: Sockets
+    introspector: Callable[[], Introspector] | None
+    redactions: Mapping[str, int]
+
+
+@frozen(kw_only=True)
+class Composition:
+    """The parts: mailboxes by name, actors in the order in which they start, and a server for each port."""
+
+    mailboxes: Mapping[str, Mailbox]
+    services: Services
+    actors: Sequence[Supervised]
+    servers: Sequence[Server]
+
+
+def compose(base: Base) -> Composition:
+    """Put a daemon together. Raises `StartRefused` where a key or a capability token cannot be used."""
+    key = root_key(base.settings.data_dir)
+    mailboxes = _mailboxes(base.settings, base.introspector is not None)
+    services = _services(base, mailboxes, key)
+    losses = {"mailbox_full": FailureCount("the ledger"), "storage": FailureCount("observations")}
+    loads = {"http": Load(), "mcp": Load()}
+    wires = {"http": WireCounts(), "mcp": WireCounts()}
+    metrics = Metrics(
+        tuple(mailboxes.values()), loads, base.engine.sizes, redactions=base.redactions, wires=wires, losses=losses
+    )
+    guard = GuardPolicy(base.settings.allowed_hosts, base.settings.allowed_origins)
+    limits = Limits(base.settings.max_body_bytes, base.settings.max_inflight)
+    rest = correlated(
+        Front(create_app(_api(base, services, mailboxes, metrics)), guard, limits, loads["http"], render_problem)
+    )
+    servers = [server_of(base.settings.http_server, rest, base.http, base.settings, wires["http"])]
+    if base.mcp:
+        ledger = Ledger(mailboxes["observations"], losses["mailbox_full"]) if base.settings.tool_ledger else None
+        app = _mcp_app(base, services, mailboxes, guard, metrics=metrics, ledger=ledger)
+        front = Front(app, guard, limits, loads["mcp"], render_gate)
+        servers.append(server_of(base.settings.mcp_server, front, base.mcp, base.settings, wires["mcp"]))
+    return Composition(
+        mailboxes=mailboxes,
+        services=services,
+        actors=_actors(base, mailboxes, key, losses["storage"]),
+        servers=servers,
+    )
+
+
+def _mailboxes(settings: Settings, with_oauth: bool) -> Mapping[str, Mailbox]:
+    """One for each actor; the Introspector runs where it has work."""
+    return {
+        name: Mailbox(name, settings.mailbox_capacity, settings.request_timeout_s)
+        for name in ASKS
+        if with_oauth or name != "introspection"
+    }
+
+
+def _services(base: Base, mailboxes: Mapping[str, Mailbox], key: Ed25519PrivateKey) -> Services:
+    settings, node_id = base.settings, install_id(base.settings.data_dir)
+    return Services(
+        facts=mailboxes["facts"],
+        recall=mailboxes["recall"],
+        intents=mailboxes["intents"],
+        traces=mailboxes["traces"],
+        clock=base.clock,
+        privacy=PrivacyRules(settings.always_private_prefixes, settings.share_prefixes),
+        decay=decay_policy(settings),
+        node_id=node_id,
+        base_url=f"http://{address(base.http)}",
+        mcp_url=f"http://{address(base.mcp)}/mcp" if base.mcp else None,
+        catalogue=base.catalogue,
+        router=router_of(settings, base.catalogue, key, node_id=node_id, now_s=base.clock.now_us() // 1_000_000),
+        span=span_of_calls(),
+        audit_envelope=settings.audit_envelope,
+    )
+
+
+def decay_policy(settings: Settings) -> DecayPolicy:
+    """After how long facts are stale."""
+    return DecayPolicy(settings.decay_volatile_hours, settings.decay_medium_days, settings.decay_stable_days)
+
+
+def _actors(
+    base: Base, mailboxes: Mapping[str, Mailbox], key: Ed25519PrivateKey, failures: FailureCount
+) -> list[Supervised]:
+    """Every actor, in the order in which they start; `ASKS` names them all."""
+    facts, recall, signer = mailboxes["facts"], mailboxes["recall"], ReceiptSigner(key)
+    builders: dict[str, Callable[[], Actor]] = {
+        "facts": partial(FactStore, base.engine, base.clock),
+        "recall": partial(Recall, base.engine),
+        "sessions": SessionRegistry,
+        "intents": partial(IntentMap, base.clock),
+        "traces": partial(TraceRing, base.clock, base.settings.tool_traces_ttl_s),
+        "meter": Meter,
+        "observations": partial(Observations, facts, recall, base.clock, signer, failures=failures),
+    }
+    if base.introspector is not None:
+        builders["introspection"] = base.introspector
+    return [Supervised(mailboxes[name], build) for name, build in builders.items()]
+
+
+def _api(base: Base, services: Services, mailboxes: Mapping[str, Mailbox], metrics: Metrics) -> Api:
+    return Api(
+        services=services,
+        authenticator=base.authenticator,
+        mailboxes=tuple(mailboxes.values()),
+        metrics=metrics,
+        max_body_bytes=base.settings.max_body_bytes,
+        request_timeout_s=base.settings.request_timeout_s,
+        mcp_enabled=base.settings.mcp_enabled,
+    )
+
+
+def _mcp_app(
+    base: Base,
+    services: Services,
+    mailboxes: Mapping[str, Mailbox],
+    guard: GuardPolicy,
+    *,
+    metrics: Metrics,
+    ledger: Ledger | None,
+) -> McpApp:
+    settings = base.settings
+    lean = settings.mcp_server is ServerKind.WIRE
+    auth = McpAuthenticator(
+        base.registry,
+        OAuth(mailboxes["introspection"], settings.mcp_oauth_tenant) if base.introspector else None,
+        required=settings.mcp_require_auth,
+        resource_url=settings.mcp_resource_url,
+    )
+    documents = documents_of(settings, auth, base.catalogue, node_id=services.node_id, base_url=services.base_url)
+    return McpApp(
+        services,
+        auth,
+        guard,
+        settings.max_body_bytes,
+        record=Recorder(
+            metrics.observe_tool,
+            mailboxes["meter"],
+            mailboxes["traces"] if settings.tool_traces else None,
+            ledger,
+            raw_args=settings.tool_ledger_raw_args,
+        ),
+        listing=Listing(base.catalogue, services.router, settings.tool_surface, ledger),
+        streams=EventStreams(
+            mailboxes["sessions"],
+            StreamLimits(settings.sse_max_sessions, settings.sse_max_sessions_per_owner),
+            watch_peers=not lean,
+        ),
+        well_known=WellKnown(documents, guard),
+        body_timeout_s=None if lean else settings.request_timeout_s,
+    )
