@@ -63,7 +63,7 @@ async def call_tool(params: object, call: Call, record: Record, request_id: byte
         decision = services.router.decide(name, now_s=services.clock.now_us() // 1_000_000)
         if not decision.authorised:
             raise denied(decision)
-    arguments = params.get("arguments")
+    arguments = params.get("arguments", {})
     tool = services.catalogue.by_name.get(name)
     began = trio.current_time()
 

@@ -6,8 +6,10 @@ from typing import Any
 
 import msgspec
 import pytest
+from attrs import frozen
 
 from crux.domain.consequence import consequence_of
+from crux.domain.surface import BIASES, SurfaceMode, shape
 from crux.tools.bootstrap import output_contracts
 from crux.tools.catalogue import CATALOGUE
 from crux.tools.reference import reference_markdown
@@ -17,6 +19,15 @@ CONTRACT = {
     tool["name"]: tool for tool in json.loads((Path(__file__).parent.parent / "data/catalogue.json").read_text())
 }
 ORDER = list(CONTRACT)
+WHOLE = 118  # tools without the one that a flag adds (seed 11.7)
+
+
+@frozen
+class Listed:
+    name: str
+    affinity: str | None
+    floor_rank: int | None
+
 
 each_tool = pytest.mark.parametrize("tool", CATALOGUE.tools, ids=lambda tool: tool.name)
 
@@ -24,6 +35,20 @@ each_tool = pytest.mark.parametrize("tool", CATALOGUE.tools, ids=lambda tool: to
 def test_tools_are_listed_in_catalogue_order() -> None:
     names = [tool.name for tool in CATALOGUE.tools]
     assert names == sorted(names, key=ORDER.index)
+
+
+def test_each_intent_brings_the_same_tools_as_the_whole_catalogue_as_far_as_they_are_served() -> None:
+    whole = [Listed(t["name"], t.get("affinity"), t.get("floor_rank")) for t in CONTRACT.values() if "flag" not in t]
+    assert len(whole) == WHOLE
+    for intent in (None, *BIASES):
+        promised = [tool.name for tool in shape(SurfaceMode.DYNAMIC, intent, (), whole)]
+        given = [tool.name for tool in shape(SurfaceMode.DYNAMIC, intent, (), CATALOGUE.tools)]
+        if len(CATALOGUE.tools) == WHOLE:
+            assert given == promised
+        else:  # tools that are not there yet leave room for others
+            assert [name for name in promised if name in CATALOGUE.by_name] == [
+                name for name in given if name in promised
+            ]
 
 
 @each_tool
