@@ -84,13 +84,13 @@ def compose(base: Base) -> Composition:
     """Put a daemon together. Raises `StartRefused` where a key or a capability token cannot be used."""
     key = root_key(base.settings.data_dir)
     mailboxes = _mailboxes(base.settings, base.introspector is not None)
-    services = _services(base, mailboxes, key)
     losses = {"mailbox_full": FailureCount("the ledger"), "storage": FailureCount("observations")}
     loads = {"http": Load(), "mcp": Load()}
     wires = {"http": WireCounts(), "mcp": WireCounts()}
     metrics = Metrics(
         tuple(mailboxes.values()), loads, base.engine.sizes, redactions=base.redactions, wires=wires, losses=losses
     )
+    services = _services(base, mailboxes, key, metrics)
     guard = GuardPolicy(base.settings.allowed_hosts, base.settings.allowed_origins)
     limits = Limits(base.settings.max_body_bytes, base.settings.max_inflight)
     rest = correlated(
@@ -119,7 +119,7 @@ def _mailboxes(settings: Settings, with_oauth: bool) -> Mapping[str, Mailbox]:
     }
 
 
-def _services(base: Base, mailboxes: Mapping[str, Mailbox], key: Ed25519PrivateKey) -> Services:
+def _services(base: Base, mailboxes: Mapping[str, Mailbox], key: Ed25519PrivateKey, metrics: Metrics) -> Services:
     settings, node_id = base.settings, install_id(base.settings.data_dir)
     return Services(
         facts=mailboxes["facts"],
@@ -133,6 +133,7 @@ def _services(base: Base, mailboxes: Mapping[str, Mailbox], key: Ed25519PrivateK
         base_url=f"http://{address(base.http)}",
         mcp_url=f"http://{address(base.mcp)}/mcp" if base.mcp else None,
         catalogue=base.catalogue,
+        truncated=metrics.observe_truncation,
         router=router_of(settings, base.catalogue, key, node_id=node_id, now_s=base.clock.now_us() // 1_000_000),
         span=span_of_calls(),
         audit_envelope=settings.audit_envelope,

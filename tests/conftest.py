@@ -55,6 +55,7 @@ def services_on(clock: HandClock) -> Services:
         node_id="0123456789abcdef" * 2,
         base_url="http://127.0.0.1:14800",
         catalogue=CATALOGUE,
+        truncated=lambda tool, reason: None,
         mcp_url="http://127.0.0.1:14801/mcp",
     )
 

@@ -129,6 +129,8 @@ async def query_facts(args: QueryArguments, call: Call) -> CrcFacts | LegacyFact
         )
     )
     answer = _answer(args, found, [_recalled(fact, call, now_us) for fact in found.facts], call.services.console_url)
+    if len(answer.rows) < len(found.facts):
+        call.services.truncated("query_facts", "token_budget")
     if not call.services.audit_envelope:
         return answer
     shown = len(answer.rows) if isinstance(answer, LegacyFacts) else len(answer.pointers)

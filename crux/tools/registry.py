@@ -39,6 +39,8 @@ class Tier(StrEnum):
 
 # The revocation of an agent's passport, if there is one.
 Revocations = Callable[[str], Awaitable[Revocation | None]]
+# Told when a result of a tool was cut short, and by what: `token_budget`.
+Truncated = Callable[[str, str], None]
 # Opens the tracing span of one call, given the tool's name and the agent's.
 Span = Callable[[str, str | None], AbstractContextManager[object]]
 
@@ -63,6 +65,7 @@ class Services:
     base_url: str
     mcp_url: str | None
     catalogue: Catalogue
+    truncated: Truncated
     router: Router | None = None
     revocations: Revocations | None = None
     span: Span | None = None

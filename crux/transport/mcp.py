@@ -51,6 +51,8 @@ HINTS = {
     "get_bootstrap": "Read get_bootstrap('patterns') before anything else.",
     "sync_status": "Look at the sync posture before remote work.",
     "update_status": "Look at the update posture before maintenance.",
+    "cuecrux_session": "Open a session with cuecrux_session once: its plan gives each capability's route, lowest tier "
+    "and cost class.",
 }
 # The first calls worth making, in order.
 QUICKSTART = {

@@ -54,6 +54,7 @@ class Metrics:
         self._losses = losses
         self._tools: dict[tuple[str, bool], Histogram] = {}
         self._tokens: Counter[str] = Counter()
+        self._truncated: Counter[tuple[str, str]] = Counter()
         self._registry = CollectorRegistry()
         self._registry.register(self)
         ProcessCollector(registry=self._registry)
@@ -66,6 +67,10 @@ class Metrics:
         if durations is None:
             durations = self._tools[label, ok] = Histogram(TOOL_BUCKETS_S)
         durations.observe(elapsed_s)
+
+    def observe_truncation(self, tool: str, reason: str) -> None:
+        """Count one result of `tool` that was cut short for `reason`."""
+        self._truncated[tool, reason] += 1
 
     def exposition(self) -> bytes:
         """All of it in Prometheus' text format, version 0.0.4."""
@@ -140,12 +145,17 @@ class Metrics:
         )
         for label, tokens in self._tokens.items():
             spent.add_metric([label], tokens)
+        truncated = CounterMetricFamily(
+            "corecrux_tool_response_truncated", "Results that were cut short", labels=["tool", "reason"]
+        )
+        for labels, count in self._truncated.items():
+            truncated.add_metric(labels, count)
         lost = CounterMetricFamily(
             "corecrux_tool_ledger_emit_failures", "Entries that are not in the ledger", labels=["reason"]
         )
-        for reason, count in self._losses.items():
-            lost.add_metric([reason], count.total)
-        yield from (durations, spent, lost)
+        for reason, failures in self._losses.items():
+            lost.add_metric([reason], failures.total)
+        yield from (durations, spent, truncated, lost)
 
 
 def _gauge(name: str, text: str, reports: Sequence[Report], value: Callable[[Report], float]) -> Metric:

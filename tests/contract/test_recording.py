@@ -175,3 +175,18 @@ async def test_tokens_of_every_call_are_counted_by_tool(daemon: Serving, client:
     }
     result = '{"content":[{"type":"text","text":"{\\"entities\\":[]}"}]}'
     assert spent == {"list_entities": 1 + len(result) // 4, "unknown": 1 + len("unknown tool: no_such_tool") // 4}
+
+
+@pytest.mark.parametrize("contract", ["crc-v1", "legacy"])
+async def test_a_result_that_a_budget_cut_short_is_counted(
+    daemon: Serving, client: httpx.AsyncClient, contract: str
+) -> None:
+    for name in ("a", "b"):
+        await tool(client, daemon.mcp, "store_fact", **FACT | {"entity": name, "value": name * 2000})
+    await tool(client, daemon.mcp, "query_facts", token_budget=10_000, contract=contract)
+    await tool(client, daemon.mcp, "query_facts", top_k=1, contract=contract)
+    url, scopes = f"{daemon.http}/metrics", {"X-Corecrux-Scopes": "admin:read"}
+    assert "truncated_total{" not in (await client.get(url, headers=scopes)).text
+    await tool(client, daemon.mcp, "query_facts", token_budget=700, contract=contract)
+    line = 'corecrux_tool_response_truncated_total{reason="token_budget",tool="query_facts"} 1.0'
+    assert line in (await client.get(url, headers=scopes)).text
