@@ -51,6 +51,10 @@ from crux.transport.sse import EventStreams
 from crux.transport.well_known import WellKnown, documents_of
 from crux.transport.wire import WireCounts
 
+# Actors that are told of every call and asked now and then, and how many calls they let gather.
+ACCOUNTS = frozenset({"traces", "meter"})
+GATHERED = 64
+
 Sockets = Sequence[socket.socket]
 
 
@@ -113,7 +117,9 @@ def compose(base: Base) -> Composition:
 def _mailboxes(settings: Settings, with_oauth: bool) -> Mapping[str, Mailbox]:
     """One for each actor; the Introspector runs where it has work."""
     return {
-        name: Mailbox(name, settings.mailbox_capacity, settings.request_timeout_s)
+        name: Mailbox(
+            name, settings.mailbox_capacity, settings.request_timeout_s, gather=GATHERED if name in ACCOUNTS else 1
+        )
         for name in ASKS
         if with_oauth or name != "introspection"
     }

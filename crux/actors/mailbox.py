@@ -50,10 +50,12 @@ class Envelope:
         return self._asker is not None
 
     def reply(self, value: object) -> None:
-        self._settle(outcome.Value(value))
+        if self._asker is not None:
+            self._settle(outcome.Value(value))
 
     def fail(self, error: Exception) -> None:
-        self._settle(outcome.Error(error))
+        if self._asker is not None:
+            self._settle(outcome.Error(error))
 
     def forsake(self) -> trio.lowlevel.Task | None:
         """Nobody waits any more: the answer, if one still comes, goes nowhere. Who waited until now."""
@@ -71,14 +73,18 @@ class Envelope:
 class Mailbox:
     """A queue of at most `capacity` envelopes in front of one actor.
 
+    What is told wakes the actor once `gather` messages are there; fewer wait for an ask, or `LOOK_S` at most. An actor
+    that only keeps accounts need not run for each of them.
+
     Any task may `ask` and `tell`; only the actor's own task may `receive`. The mailbox outlives its actor's restarts:
     what waits in it is handled by the rebuilt actor.
     """
 
-    def __init__(self, name: str, capacity: int = 1024, deadline_s: float = ASK_DEADLINE_S) -> None:
+    def __init__(self, name: str, capacity: int = 1024, deadline_s: float = ASK_DEADLINE_S, *, gather: int = 1) -> None:
         self.name = name
         self.capacity = capacity
         self.deadline_s = deadline_s
+        self._gather = min(gather, capacity)
         self.figures = Figures()
         self._queue: deque[Envelope] = deque()
         self._in_hand: list[Envelope] = []
@@ -102,7 +108,8 @@ class Mailbox:
             await self._wait_for_room(now + deadline_s)
         envelope = Envelope(message, now)
         envelope.await_by(trio.lowlevel.current_task(), now + deadline_s, self._unanswered)
-        self._put(envelope)
+        self._queue.append(envelope)
+        self._wake()
 
         def withdraw(_: object) -> trio.lowlevel.Abort:
             envelope.forsake()
@@ -115,10 +122,12 @@ class Mailbox:
         return answer
 
     async def keep_time(self) -> None:
-        """Answer asks whose deadline has passed, until cancelled. One look at all of them costs less than a timer
-        each."""
+        """Answer asks whose deadline has passed, and let what was told be handled, until cancelled. One look at all of
+        them costs less than a timer each."""
         while True:
             await trio.sleep(LOOK_S)
+            if self._queue:
+                self._wake()
             now = trio.current_time()
             for envelope in [late for late in self._unanswered if late.deadline <= now]:
                 waited_s = round(now - envelope.sent_at, 1)
@@ -138,7 +147,9 @@ class Mailbox:
         if len(self._queue) >= self.capacity:
             self.figures.dropped += 1
             return False
-        self._put(Envelope(message, trio.current_time()))
+        self._queue.append(Envelope(message, trio.current_time()))
+        if len(self._queue) >= self._gather:
+            self._wake()
         return True
 
     async def receive(self) -> Envelope:
@@ -158,7 +169,8 @@ class Mailbox:
             envelope = self._queue.popleft()
             envelope.started = True
             self._in_hand.append(envelope)
-            self._room.unpark()
+            if self._room:
+                self._room.unpark()
         return self._in_hand
 
     def defer(self, envelope: Envelope) -> None:
@@ -204,8 +216,7 @@ class Mailbox:
             handling_sum_s=f.handling.sum_s,
         )
 
-    def _put(self, envelope: Envelope) -> None:
-        self._queue.append(envelope)
+    def _wake(self) -> None:
         receiver, self._receiver = self._receiver, None
         if receiver is not None:
             trio.lowlevel.reschedule(receiver)

@@ -6,7 +6,7 @@ from collections import OrderedDict
 
 from attrs import frozen
 
-from crux.actors.actor import Actor, handles
+from crux.actors.actor import Accountant, handles
 from crux.domain.bounds import put_latest
 from crux.domain.messages import Message
 from crux.domain.usage import Usage
@@ -33,7 +33,7 @@ class UsageOf(Message[Usage]):
     passport_key: str
 
 
-class Meter(Actor):
+class Meter(Accountant):
     """Owns the totals of the `MOST_CALLERS` that called last.
 
     A restart begins them anew: they are estimates for an agent's own orientation and limit nothing (seed 11.11). Asks

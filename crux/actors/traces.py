@@ -6,7 +6,7 @@ from collections import OrderedDict
 
 from attrs import frozen
 
-from crux.actors.actor import Actor, handles
+from crux.actors.actor import Accountant, handles
 from crux.actors.clock import Clock
 from crux.domain.bounds import put_latest
 from crux.domain.messages import Message
@@ -39,7 +39,7 @@ class RecentCalls(Message[tuple[str, ...]]):
     passport_key: str
 
 
-class TraceRing(Actor):
+class TraceRing(Accountant):
     """Owns a ring of calls for each caller, of the `MOST_CALLERS` that called last.
 
     Survives a restart empty: traces are about the work of the hour. Asks nobody. Source: protocol contract 11.1.

@@ -2,13 +2,12 @@
 
 from typing import Final
 
-from attrs import frozen
+import msgspec
 
 MOST: Final = 2**64 - 1
 
 
-@frozen
-class Usage:
+class Usage(msgspec.Struct, frozen=True):
     """Totals of one caller. They stop at `MOST`, the largest 64-bit number."""
 
     calls: int = 0

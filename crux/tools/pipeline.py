@@ -5,8 +5,8 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable
 
+import msgspec
 import trio
-from attrs import frozen
 
 from crux.domain.capability import denied
 from crux.domain.revocation import refusal
@@ -23,13 +23,12 @@ UNKNOWN_LABEL = "unknown"
 NAME_SHOWN = 200
 
 
-@frozen
-class Finished:
+class Finished(msgspec.Struct, frozen=True):
     """How one call went, for whoever counts and records calls.
 
     `name` is what the caller named and `tool` what answered, None where nothing of that name did. `ok` is false for an
-    error and for a soft failure. `output_bytes` is the size of the encoded result without
-    its `_meta`, or of the error's message.
+    error and for a soft failure. `output_bytes` is the size of the encoded result without its `_meta`, or of the
+    error's message.
     """
 
     name: str

@@ -39,8 +39,7 @@ class Enveloped:
     envelope: Envelope
 
 
-@frozen
-class Result:
+class Result(msgspec.Struct, frozen=True):
     """An encoded result, as yet without its `_meta`."""
 
     body: bytes

@@ -1,4 +1,4 @@
-"""Tracing spans of tool calls, where the OpenTelemetry API is installed; an exporter is the operator's to set up."""
+"""Tracing spans of tool calls, for an operator who has set OpenTelemetry up around the daemon."""
 
 from __future__ import annotations
 
@@ -11,17 +11,24 @@ from crux.tools.registry import Span
 
 
 def span_of_calls(provider: object = None) -> Span | None:
-    """What opens the span of one call (`tools/call NAME`); None without the API, which then costs nothing.
+    """What opens the span of one call (`tools/call NAME`); None where nobody would take it, which then costs nothing.
 
-    `provider` is a `TracerProvider`; without one it is the process's own.
+    `provider` is a `TracerProvider`; without one it is the process's own, which the operator's SDK has set before the
+    daemon starts (as `opentelemetry-instrument crux serve` does). The API alone, which is a matter of what else is
+    installed, sets none.
     """
     if find_spec("opentelemetry") is None:
         return None
-    tracer = import_module("opentelemetry.trace").get_tracer("crux", __version__, provider)
+    api = import_module("opentelemetry.trace")
+    provider = api.get_tracer_provider() if provider is None else provider
+    if isinstance(provider, api.ProxyTracerProvider | api.NoOpTracerProvider):
+        return None
+    tracer = api.get_tracer("crux", __version__, provider)
 
     def span(tool: str, agent: str | None) -> AbstractContextManager[object]:
-        known = {"mcp.method.name": "tools/call", "gen_ai.tool.name": tool}
-        attributes = known if agent is None else {**known, "crux.agent": agent}
+        attributes = {"mcp.method.name": "tools/call", "gen_ai.tool.name": tool}
+        if agent is not None:
+            attributes["crux.agent"] = agent
         opened: AbstractContextManager[object] = tracer.start_as_current_span(
             f"tools/call {tool}", attributes=attributes
         )

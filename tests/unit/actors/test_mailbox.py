@@ -270,3 +270,73 @@ async def test_one_refusal_in_a_batch_harms_nobody_else(nursery: trio.Nursery) -
         with pytest.raises(Conflict):
             await mailbox.ask(Refuse())
     assert (mailbox.report().handled, mailbox.report().refused) == (1, 1)
+
+
+async def test_what_is_told_wakes_the_actor_once_enough_of_it_is_there(nursery: trio.Nursery) -> None:
+    mailbox = Mailbox("accounts", gather=3)
+    received: list[int] = []
+
+    async def actor() -> None:
+        while True:
+            received.append(len(await mailbox.receive_all(10)))
+
+    nursery.start_soon(actor)
+    await trio.testing.wait_all_tasks_blocked()
+    for told in range(2):
+        mailbox.tell(Echo(str(told)))
+    await trio.testing.wait_all_tasks_blocked()
+    assert received == []
+    mailbox.tell(Echo("2"))
+    await trio.testing.wait_all_tasks_blocked()
+    assert received == [3]
+
+
+async def test_an_ask_wakes_the_actor_which_handles_what_was_told_before_it_first(nursery: trio.Nursery) -> None:
+    mailbox = Mailbox("accounts", gather=3)
+    seen: list[Message[str]] = []
+
+    async def actor() -> None:
+        for envelope in await mailbox.receive_all(10):
+            seen.append(envelope.message)
+            envelope.reply("done")
+
+    nursery.start_soon(actor)
+    await trio.testing.wait_all_tasks_blocked()
+    told, asked = Echo("told"), Echo("asked")
+    mailbox.tell(told)
+    assert await mailbox.ask(asked) == "done"
+    assert seen == [told, asked]
+
+
+async def test_a_few_told_messages_wait_for_the_next_look_and_no_longer(
+    autojump_clock: trio.testing.MockClock, nursery: trio.Nursery
+) -> None:
+    mailbox = Mailbox("accounts", gather=3)
+    nursery.start_soon(mailbox.keep_time)
+    handled_at: list[float] = []
+
+    async def actor() -> None:
+        await mailbox.receive_all(10)
+        handled_at.append(trio.current_time())
+
+    nursery.start_soon(actor)
+    await trio.sleep(mailbox_module.LOOK_S / 2)
+    mailbox.tell(Echo("told"))
+    await trio.sleep(mailbox_module.LOOK_S)
+    assert handled_at == [mailbox_module.LOOK_S]
+
+
+@pytest.mark.parametrize("capacity", [1, 2])
+async def test_a_mailbox_never_waits_for_more_than_it_can_hold(nursery: trio.Nursery, capacity: int) -> None:
+    mailbox = Mailbox("accounts", capacity, gather=64)
+    received: list[int] = []
+
+    async def actor() -> None:
+        received.append(len(await mailbox.receive_all(64)))
+
+    nursery.start_soon(actor)
+    await trio.testing.wait_all_tasks_blocked()
+    for told in range(capacity):
+        assert mailbox.tell(Echo(str(told)))
+    await trio.testing.wait_all_tasks_blocked()
+    assert received == [capacity]

@@ -4,7 +4,7 @@ import pytest
 import trio
 import trio.testing
 
-from crux.actors.actor import Actor, BatchActor, handles
+from crux.actors.actor import Accountant, Actor, BatchActor, handles
 from crux.actors.mailbox import Mailbox
 from crux.actors.supervisor import RestartPolicy, RestartsExhausted, Supervised, start_all, supervise
 from crux.domain.messages import Message
@@ -157,8 +157,19 @@ class Batcher(BatchActor):
         return [ZeroDivisionError("a bug") if isinstance(message, Break) else 1 for message in messages]
 
 
+class Bookkeeper(Accountant):
+    @handles(Add)
+    def add(self, message: Add) -> int:
+        return 1
+
+    @handles(Break)
+    def fail(self, message: Break) -> None:
+        raise ZeroDivisionError("a bug")
+
+
+@pytest.mark.parametrize("kind", [Batcher, Bookkeeper])
 async def test_a_bug_in_one_command_of_a_batch_fails_that_asker_alone(
-    autojump_clock: trio.testing.MockClock, nursery: trio.Nursery
+    autojump_clock: trio.testing.MockClock, nursery: trio.Nursery, kind: type[BatchActor]
 ) -> None:
     mailbox = Mailbox("batcher")
     answers: list[int] = []
@@ -169,7 +180,7 @@ async def test_a_bug_in_one_command_of_a_batch_fails_that_asker_alone(
     async with trio.open_nursery() as asking:
         asking.start_soon(ask)
         await trio.testing.wait_all_tasks_blocked()
-        asking.start_soon(start_all, nursery, [Supervised(mailbox, Batcher)])
+        asking.start_soon(start_all, nursery, [Supervised(mailbox, kind)])
         with pytest.raises(ActorFailed):
             await mailbox.ask(Break())
     assert answers == [1]

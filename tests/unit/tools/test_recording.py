@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from attrs import evolve
+from msgspec.structs import replace
 
 from crux.actors.failures import FailureCount
 from crux.actors.ledger import Ledger
@@ -82,7 +83,7 @@ async def test_what_nothing_answered_to_is_unknown_and_traced_as_it_was_called(
     deaf_services: Services, boxes: dict[str, Mailbox]
 ) -> None:
     counted = Counted()
-    failed = evolve(DONE, name="nothing", tool=None, ok=False, arguments=None, request_id=b"[1]")
+    failed = replace(DONE, name="nothing", tool=None, ok=False, arguments=None, request_id=b"[1]")
     recorder(boxes, counted)(call_of(deaf_services, None), failed)
     assert counted.calls[0][:2] == ("unknown", False)
     assert told(boxes["meter"]) == [RecordUsage("__anon__", 1, 100, 0)]
