@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from attrs import frozen
 
-from crux.domain.session_plan import plan_cbor, plan_json
+from crux.domain.commands import Head
+from crux.domain.session_plan import PLAN_KEY, PLAN_PREFIX, plan_cbor, plan_json
+from crux.errors import NotFound
 from crux.tools.registry import Call
-from crux.tools.schema import arg, parameters_of, parser_of
+from crux.tools.schema import arg, parameters_of, parser_of, shortened
 from crux.tools.session import Hints, open_session
 from crux.transport.rest.route import NO_SCOPE, HttpCall, Reply, route
 
 CBOR = "application/cbor"
+
+_NOT_KEPT = {"Cache-Control": "no-store"}
 
 
 @frozen
@@ -36,11 +40,20 @@ async def post_session(call: HttpCall) -> Reply:
     headers = {
         "X-CueCrux-Session-Id": plan.session_id.hex(),
         "X-CueCrux-Plan-Hash": plan.receipt.hash.hex(),
-        "Cache-Control": "no-store",
+        **_NOT_KEPT,
     }
     if CBOR in body.accepts:
         return Reply(plan_cbor(plan), content_type=CBOR, headers=headers)
     return Reply(plan_json(plan), headers=headers)
 
 
-ROUTES = (post_session,)
+@route("GET", "/v1/sessions/<text:session_id>/plan", NO_SCOPE)
+async def get_plan(call: HttpCall, session_id: str) -> Reply:
+    """Read a plan again, as it was sealed; its id is known to whoever minted it and those it told."""
+    kept = await call.ask(call.api.services.recall, Head(PLAN_PREFIX + session_id, PLAN_KEY))
+    if kept is None:
+        raise NotFound(f"no session plan {shortened(session_id)}: mint one with POST /session")
+    return Reply(kept.value.encode(), headers=_NOT_KEPT)
+
+
+ROUTES = (post_session, get_plan)

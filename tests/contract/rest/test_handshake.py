@@ -32,6 +32,18 @@ async def test_who_names_a_passport_opens_a_session_of_its_own(http: Http, who: 
     assert await stack.services.intents.ask(CurrentIntent("__anon__")) is None
 
 
+async def test_a_plan_can_be_read_again_as_it_was_sealed(http: Http) -> None:
+    sealed = await http.post("/session", json={"intent": "audit_review"})
+    again = await http.get(f"/v1/sessions/{sealed.headers['X-CueCrux-Session-Id']}/plan")
+    assert (again.status_code, again.content) == (200, sealed.content)
+    assert again.headers["cache-control"] == "no-store"
+
+
+@pytest.mark.parametrize("session_id", ["0" * 32, "x", "a/b", "%25"])
+async def test_a_plan_that_was_never_sealed_is_not_found(http: Http, session_id: str) -> None:
+    assert (await http.get(f"/v1/sessions/{session_id}/plan")).status_code == 404
+
+
 @pytest.mark.parametrize(
     ("content", "detail"),
     [
