@@ -143,6 +143,7 @@ def _services(base: Base, mailboxes: Mapping[str, Mailbox], key: Ed25519PrivateK
         router=router_of(settings, base.catalogue, key, node_id=node_id, now_s=base.clock.now_us() // 1_000_000),
         span=span_of_calls(),
         audit_envelope=settings.audit_envelope,
+        salience=settings.memory_salience,
     )
 
 

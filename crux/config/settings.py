@@ -265,6 +265,13 @@ class Settings(CapabilitySettings, OAuthSettings, RecordingSettings, WireSetting
         parse=parsers.whole(1, 36_500),
         meaning="Days after which a fact of decay class `stable` counts as stale.",
     )
+    memory_salience: bool = setting(
+        False,
+        env="CORECRUXD_MEMORY_SALIENCE",
+        group=Group.PRIVACY,
+        parse=parsers.switch,
+        meaning="Facts that `query_facts` returns often go stale later, by up to four times; counted in memory.",
+    )
 
     log_format: LogFormat = setting(
         LogFormat.TEXT,

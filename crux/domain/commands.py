@@ -3,11 +3,13 @@
 Writes commit together with what they imply or not at all; `Transact` makes one write of several.
 """
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TypeVar
 
 from attrs import frozen
 
-from crux.domain.facts import DEFAULT_TENANT, Draft, Fact
+from crux.domain.facts import DEFAULT_TENANT, Draft, Fact, Recalls
 from crux.domain.messages import Message
 from crux.domain.privacy import ANONYMOUS, Viewer
 
@@ -159,6 +161,7 @@ class Search(Message[Found]):
 
     `words` (as `query_words` gives them): any of them must be a part of the shown entity, key or value.
     `entity`: a stored or shown name. Rank: effective confidence (plain confidence with `decayed=False`), then newest.
+    `recalls`, by fact id, stretch horizons; whoever answers the search fills them in.
     """
 
     viewer: Viewer
@@ -172,6 +175,15 @@ class Search(Message[Found]):
     min_effective_confidence: float | None = None
     decayed: bool = True
     tenant: str | None = DEFAULT_TENANT
+    recalls: Mapping[str, Recalls] = MappingProxyType({})
+
+
+@frozen
+class CountRecalls(Message[None]):
+    """Note that a reader was given facts: what is recalled often goes stale later. To be told, not asked."""
+
+    fact_ids: tuple[str, ...]
+    now_us: int
 
 
 @frozen

@@ -13,6 +13,14 @@ from crux.errors import Denied, InvalidArgument
 DEFAULT_TENANT = "default"
 
 
+class Recalls(msgspec.Struct, frozen=True, gc=False):
+    """How often a fact was given to readers since the daemon started, and when last. Kept in memory, not with the
+    fact."""
+
+    count: int
+    last_us: int
+
+
 class Fact(msgspec.Struct, frozen=True, gc=False):
     """A stored version. Times are microseconds since the Unix epoch; `entity` is the stored name.
 
@@ -38,6 +46,7 @@ class Fact(msgspec.Struct, frozen=True, gc=False):
     horizon: Horizon = Horizon.NONE
     private: bool = False
     deleted: bool = False
+    recalls: Recalls | None = None
 
     @property
     def anchor_us(self) -> int:

@@ -5,13 +5,15 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import trio
 
-from crux.domain.decay import DecayPolicy
+from crux.domain.commands import Search
+from crux.domain.decay import DecayPolicy, salience
+from crux.domain.facts import Recalls
 from crux.domain.messages import Message
 from crux.errors import Overloaded
 from crux.storage.search import needs_scan, read, register_functions
@@ -35,12 +37,15 @@ class Reader:
         self.connection = connect_reader(path)
         self._policy = policy
         self._is_over: Callable[[], bool] = lambda: False
-        register_functions(self.connection, self._look)
+        self._recalls: Mapping[str, Recalls] = {}
+        register_functions(self.connection, self._look, self._salience_of)
         self.connection.set_progress_handler(self._look, STEPS_BETWEEN_LOOKS)
 
     def read(self, message: Message[Any], is_over: Callable[[], bool]) -> object:
         """The reply; raises `ReadTooLong` as soon as it is noticed that `is_over` holds."""
         self._is_over = is_over
+        if isinstance(message, Search):
+            self._recalls = message.recalls
         with storage_errors():
             try:
                 reply = read(message, self.connection, self._policy)
@@ -56,6 +61,10 @@ class Reader:
 
     def _look(self) -> bool:
         return self._is_over()
+
+    def _salience_of(self, fact_id: str) -> float:
+        recalls = self._recalls.get(fact_id)
+        return 1.0 if recalls is None else salience(recalls.count)
 
 
 class Readers:

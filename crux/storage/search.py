@@ -41,11 +41,14 @@ def needs_scan(message: Message[Any]) -> bool:
     return isinstance(message, Search) and bool(message.words) and not _is_indexed(message)
 
 
-def register_functions(connection: sqlite3.Connection, is_over: Callable[[], bool]) -> None:
-    """Make `has_part(words, text)` and `holds(words, shown, key, value)` known to SQL; `words` are joined by line
-    breaks.
+def register_functions(
+    connection: sqlite3.Connection, is_over: Callable[[], bool], salience_of: Callable[[str], float]
+) -> None:
+    """Make `has_part(words, text)`, `holds(words, shown, key, value)` and `salience(fact_id)` known to SQL; `words` are
+    joined by line breaks.
 
-    They look at `is_over` between words, since SQLite cannot interrupt them; what they say after it is worth nothing.
+    The first two look at `is_over` between words, since SQLite cannot interrupt them; what they say after it is worth
+    nothing.
     """
 
     def has_part(words: str, text: str) -> bool:
@@ -59,6 +62,7 @@ def register_functions(connection: sqlite3.Connection, is_over: Callable[[], boo
     def holds(words: str, shown: str, key: str, value: str) -> bool:
         return has_part(words, search_text(shown, key, value))
 
+    connection.create_function("salience", 1, salience_of)
     connection.create_function("has_part", 2, has_part, deterministic=True)
     connection.create_function("holds", 4, holds, deterministic=True)
 
@@ -81,7 +85,7 @@ def _search(search: Search, connection: sqlite3.Connection, policy: DecayPolicy)
     if search.words:
         clauses.append(_containing(search))
     where = _all(clauses)
-    rank = _effective(search.now_us, policy) if search.decayed else Clause("confidence")
+    rank = _effective(search, policy) if search.decayed else Clause("confidence")
     floor = search.min_effective_confidence
     # One statement, so that rows and counts are of one moment; only the rows that are returned are read whole.
     total = (
@@ -109,16 +113,21 @@ def _search(search: Search, connection: sqlite3.Connection, policy: DecayPolicy)
     return Found(tuple(kept), matching, everything - matching)
 
 
-def _effective(now_us: int, policy: DecayPolicy) -> Clause:
+def _effective(search: Search, policy: DecayPolicy) -> Clause:
     """Effective confidence: half of the stored one where the fact is stale (memory contract 1.4)."""
-    return Clause(_STALE_CASES, tuple(value for name, us in policy.thresholds_us for value in (name, now_us, us)))
+    aged = [(horizon, search.now_us - us) for horizon, us in policy.thresholds_us]
+    if not search.recalls:
+        return Clause(_STALE_CASES, tuple(value for case in aged for value in case))
+    salient = [(horizon, before_us, search.now_us, policy.threshold_us(horizon)) for horizon, before_us in aged]
+    return Clause(_SALIENT_CASES, tuple(value for case in salient for value in case))
 
 
-_STALE_CASES = (
-    "confidence * CASE "
-    + "WHEN horizon = ? AND ? - coalesce(reverified_at, stored_at) > ? THEN 0.5 " * (len(Horizon) - 1)
-    + "ELSE 1.0 END"
-)
+_ANCHOR = "coalesce(reverified_at, stored_at)"
+_STALE = f"WHEN horizon = ? AND {_ANCHOR} < ? "
+_STALE_CASES = f"confidence * CASE {f'{_STALE} THEN 0.5 ' * (len(Horizon) - 1)} ELSE 1.0 END"
+# Only a fact that would be stale without them is asked for its recalls.
+_SALIENT = f"{_STALE} AND ? - {_ANCHOR} > ? * salience(fact_id) THEN 0.5 "
+_SALIENT_CASES = f"confidence * CASE {_SALIENT * (len(Horizon) - 1)} ELSE 1.0 END"
 
 
 def _visible(viewer: Viewer) -> list[Clause]:

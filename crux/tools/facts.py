@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import msgspec
 from attrs import frozen
 
-from crux.domain.commands import Chain, Delete, Entities, Found, Put, Search
-from crux.domain.decay import Horizon, age_hours, effective_confidence, freshness
+from crux.domain.commands import Chain, CountRecalls, Delete, Entities, Found, Put, Search
+from crux.domain.decay import Horizon, age_hours, effective_confidence, freshness, salience
 from crux.domain.envelope import envelope_of_facts
 from crux.domain.facts import Fact, draft_fact, shown_to
 from crux.domain.instants import parse_rfc3339, rfc3339
@@ -131,6 +131,8 @@ async def query_facts(args: QueryArguments, call: Call) -> CrcFacts | LegacyFact
     answer = _answer(args, found, [_recalled(fact, call, now_us) for fact in found.facts], call.services.console_url)
     if len(answer.rows) < len(found.facts):
         call.services.truncated("query_facts", "token_budget")
+    if call.services.salience:
+        call.services.recall.tell(CountRecalls(tuple(row.fact_id for row in answer.rows), now_us))
     if not call.services.audit_envelope:
         return answer
     shown = len(answer.rows) if isinstance(answer, LegacyFacts) else len(answer.pointers)
@@ -162,7 +164,8 @@ def _answer(args: QueryArguments, found: Found, rows: Sequence[Recalled], consol
 
 
 def _recalled(fact: Fact, call: Call, now_us: int) -> Recalled:
-    state = freshness(fact.horizon, fact.anchor_us, now_us, call.services.decay)
+    stretch = 1.0 if fact.recalls is None else salience(fact.recalls.count)
+    state = freshness(fact.horizon, fact.anchor_us, now_us, call.services.decay, stretch)
     return Recalled(
         fact_id=fact.fact_id,
         entity=shown_to(call.viewer, fact) or fact.entity,

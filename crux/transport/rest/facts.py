@@ -68,6 +68,8 @@ class ShownFact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     actor: str | None = None
     valid_from: str | None = None
     valid_to: str | None = None
+    access_count: int = 0
+    last_accessed_at: str | None = None
 
 
 @route("PUT", "/v1/facts", WRITE_FACTS)
@@ -234,6 +236,8 @@ def _shown(fact: Fact, viewer: Viewer) -> ShownFact:
         actor=fact.actor,
         valid_from=_instant(fact.valid_from_us),
         valid_to=_instant(fact.valid_to_us),
+        access_count=0 if fact.recalls is None else fact.recalls.count,
+        last_accessed_at=None if fact.recalls is None else rfc3339(fact.recalls.last_us),
     )
 
 

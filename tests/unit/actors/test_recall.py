@@ -9,13 +9,18 @@ import pytest
 import trio
 import trio.testing
 
+from crux.actors import recall
 from crux.actors.mailbox import Mailbox
 from crux.actors.recall import SLOW_READS, Recall
 from crux.actors.supervisor import Supervised, start_all
-from crux.domain.commands import FactById, Head
+from crux.domain.commands import CountRecalls, FactById, Found, Head, Search
+from crux.domain.facts import Fact, Recalls
 from crux.domain.messages import Message
+from crux.domain.privacy import ANONYMOUS
 from crux.errors import ActorFailed, Overloaded, StorageUnavailable
 from crux.storage.readers import ReadTooLong
+
+FACT = Fact("f_1", "default", "a", "k", "v", 1, 0, 1)
 
 
 class Engine:
@@ -24,8 +29,14 @@ class Engine:
     def __init__(self) -> None:
         self.gate = trio.Event()
         self.started = 0
+        self.recalls: Mapping[str, Recalls] = {}
 
     def read_now(self, message: Message[Any]) -> object:
+        if isinstance(message, Search):
+            self.recalls = message.recalls
+            if message.words:
+                raise ReadTooLong
+            return Found((FACT,), 1, 0)
         if isinstance(message, Head):
             raise ReadTooLong
         assert isinstance(message, FactById)
@@ -34,6 +45,10 @@ class Engine:
         return message.fact_id
 
     async def read_apart(self, message: Message[Any], deadline_s: float, wanted: Callable[[], bool]) -> object:
+        if isinstance(message, Search):
+            self.recalls = message.recalls
+            await trio.lowlevel.checkpoint()
+            return Found((FACT,), 1, 0)
         assert isinstance(message, Head)
         self.started += 1
         if message.key == "bug":
@@ -128,3 +143,35 @@ async def test_a_bug_in_one_slow_read_gives_the_others_a_new_turn(
         engine.gate.set()
     assert sorted(map(str, answers)) == ["one", "two"]
     assert (mailbox.report().crashed, mailbox.report().restarts) == (1, 1)
+
+
+@pytest.mark.parametrize("words", [(), ("slow",)])
+async def test_recalls_that_are_told_come_with_what_is_found_and_stretch_horizons(
+    engine: Engine, mailbox: Mailbox, words: tuple[str, ...]
+) -> None:
+    search = Search(viewer=ANONYMOUS, now_us=0, words=words)
+    assert (await mailbox.ask(search)).facts == (FACT,)
+    mailbox.tell(CountRecalls(("f_1", "f_2"), 7))
+    mailbox.tell(CountRecalls(("f_1",), 8))
+    (fact,) = (await mailbox.ask(search)).facts
+    assert fact.recalls == Recalls(2, 8)
+    assert engine.recalls == {"f_1": Recalls(2, 8), "f_2": Recalls(1, 7)}
+
+
+async def test_what_another_thread_looks_at_does_not_change_under_it(engine: Engine, mailbox: Mailbox) -> None:
+    mailbox.tell(CountRecalls(("f_1",), 7))
+    await mailbox.ask(Search(viewer=ANONYMOUS, now_us=0, words=("slow",)))
+    seen = engine.recalls
+    mailbox.tell(CountRecalls(("f_1",), 8))
+    await mailbox.ask(FactById("f"))
+    assert seen == {"f_1": Recalls(1, 7)}
+
+
+async def test_only_the_facts_recalled_last_are_remembered(
+    engine: Engine, mailbox: Mailbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recall, "MOST_RECALLED", 2)
+    for fact_id in ("f_1", "f_2", "f_1", "f_3"):
+        mailbox.tell(CountRecalls((fact_id,), 7))
+    await mailbox.ask(Search(viewer=ANONYMOUS, now_us=0))
+    assert engine.recalls == {"f_1": Recalls(2, 7), "f_3": Recalls(1, 7)}

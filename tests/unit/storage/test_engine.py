@@ -27,8 +27,8 @@ from crux.domain.commands import (
     Stored,
     Transact,
 )
-from crux.domain.decay import DecayPolicy, Horizon
-from crux.domain.facts import Draft, Fact
+from crux.domain.decay import DecayPolicy, Horizon, salience
+from crux.domain.facts import Draft, Fact, Recalls
 from crux.domain.messages import Message
 from crux.domain.privacy import ANONYMOUS, RAW_ADMIN, Viewer, private_entity
 from crux.errors import (
@@ -45,7 +45,6 @@ from crux.storage import search as search_module
 from crux.storage import writer as writer_module
 from crux.storage.engine import SqliteEngine
 from crux.storage.readers import ReadTooLong
-from crux.storage.search import read
 
 R = TypeVar("R")
 
@@ -79,7 +78,7 @@ def look(engine: SqliteEngine, message: Message[R]) -> R:
 
 def found(engine: SqliteEngine, viewer: Viewer = ANONYMOUS, **search: object) -> list[str]:
     asked = Search(viewer=viewer, now_us=NOW, **search)  # type: ignore[arg-type]
-    reply: Any = read(asked, engine._readers._idle[0].connection, DecayPolicy())
+    reply: Any = engine._readers._idle[0].read(asked, lambda: False)
     return [fact.value for fact in reply.facts]
 
 
@@ -272,6 +271,18 @@ async def test_a_fact_exactly_at_its_horizon_is_still_fresh(engine: SqliteEngine
     await put(engine, "a", "1", "at", now_us=NOW - 24 * HOUR, horizon=Horizon.VOLATILE)
     await put(engine, "a", "2", "past", now_us=NOW - 24 * HOUR - 1, horizon=Horizon.VOLATILE)
     assert found(engine, entity="a", min_effective_confidence=0.75) == ["at"]
+
+
+@pytest.mark.parametrize("count", [1, 10, 10**9])
+async def test_a_fact_that_is_recalled_often_is_fresh_for_longer(engine: SqliteEngine, count: int) -> None:
+    limit = int(24 * HOUR * salience(count))
+    for key, age in (("at", limit), ("past", limit + 1)):
+        await put(engine, "a", key, key, now_us=NOW - age, horizon=Horizon.VOLATILE)
+    recalls = {fact.fact_id: Recalls(count, NOW) for fact in look(engine, Search(viewer=ANONYMOUS, now_us=NOW)).facts}
+    assert found(engine, entity="a", min_effective_confidence=0.75) == []
+    assert found(engine, entity="a", min_effective_confidence=0.75, recalls=recalls) == ["at"]
+    assert found(engine, entity="a", recalls=recalls) == ["at", "past"]
+    assert found(engine, entity="a", recalls={"f_other": Recalls(9, NOW)}, min_effective_confidence=0.75) == []
 
 
 async def test_the_floor_counts_what_it_keeps_back(engine: SqliteEngine) -> None:
