@@ -35,13 +35,13 @@ async def durable_rows(settings: Settings, cores: Cores, work_dir: Path, tell: C
     )
     if names == (DURABLE_REFERENCE,):
         return rows_of("durable", DURABLE_REFERENCE, [append], await alternate([append], settings.rounds, tell))
-    async with running(crux(data_dir), cores, work_dir) as port:
-        requests = store_requests(port)
+    async with running(crux(data_dir), cores, work_dir) as daemon:
+        requests = store_requests(daemon.port)
         stores = [
             Contender(
                 name,
                 f"Crux: store_fact, {name.removeprefix('store-')} at once",
-                partial(_measure, port, requests, int(name.removeprefix("store-")), settings),
+                partial(_measure, daemon.port, requests, int(name.removeprefix("store-")), settings),
             )
             for name in names
             if name != DURABLE_REFERENCE

@@ -66,7 +66,7 @@ async def http_rows(settings: Settings, cores: Cores, work_dir: Path, tell: Call
         for server in needed:
             tell(f"starting {server}")
             child = crux(work_dir / "data") if server == "crux" else _peer(server, answer_file)
-            ports[server] = await stack.enter_async_context(running(child, cores, work_dir))
+            ports[server] = (await stack.enter_async_context(running(child, cores, work_dir))).port
             if server == "crux":
                 await fill(ports["crux"])
                 answer_file.write_bytes(await load.ask_once(ports["crux"], load.post(ports["crux"], _QUERY)))

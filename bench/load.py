@@ -21,12 +21,12 @@ _CLOSE = re.compile(rb"\r\nconnection: *close", re.IGNORECASE)
 _HEAD_LIMIT = 16_384
 
 
-def post(port: int, body: bytes) -> bytes:
-    """The bytes of one `POST /mcp`, with the headers an MCP client sends."""
+def post(port: int, body: bytes, session: str | None = None) -> bytes:
+    """The bytes of one `POST /mcp`, with the headers an MCP client sends, in a session or in none."""
     head = (
         f"POST /mcp HTTP/1.1\r\nHost: {HOST}:{port}\r\nContent-Type: application/json\r\n"
         "Accept: application/json, text/event-stream\r\nMcp-Protocol-Version: 2025-06-18\r\n"
-        f"Content-Length: {len(body)}\r\n\r\n"
+        f"{_of(session)}Content-Length: {len(body)}\r\n\r\n"
     )
     return head.encode() + body
 
@@ -34,6 +34,14 @@ def post(port: int, body: bytes) -> bytes:
 def get(port: int, path: str) -> bytes:
     """The bytes of one GET."""
     return f"GET {path} HTTP/1.1\r\nHost: {HOST}:{port}\r\n\r\n".encode()
+
+
+def get_stream(port: int, path: str, session: str | None = None) -> bytes:
+    """The bytes of one GET of an event stream, as an MCP client sends it."""
+    return (
+        f"GET {path} HTTP/1.1\r\nHost: {HOST}:{port}\r\nAccept: text/event-stream\r\n"
+        f"Mcp-Protocol-Version: 2025-06-18\r\n{_of(session)}\r\n"
+    ).encode()
 
 
 class Connection:
@@ -153,6 +161,10 @@ async def ask_each(port: int, requests: Iterator[bytes], proof: bytes, *, concur
     async with trio.open_nursery() as nursery:
         for _ in range(concurrency):
             nursery.start_soon(client)
+
+
+def _of(session: str | None) -> str:
+    return "" if session is None else f"Mcp-Session-Id: {session}\r\n"
 
 
 def _require(proof: bytes, body: bytes) -> None:

@@ -21,6 +21,7 @@ from bench.failure import BenchFailed
 from bench.mailbox import TARGET_COST
 from bench.measure import Row, against
 from bench.servers import Cores
+from bench.sessions import TARGET_PUSH_MS, TARGET_RATIO, TARGET_SECOND_ROUND, SessionFigures
 from bench.settings import HTTP_REFERENCE, Settings
 from bench.streams import TARGET_KIB, TARGET_SLOWDOWN, StreamFigures
 
@@ -112,8 +113,7 @@ def remarks(report: Report, stored: Report | None) -> list[str]:
     lines += _beside_r(rows)
     lines += _of_streams(rows, report.streams)
     if (ask := rows.get("ask")) is not None and ask.ratio is not None:
-        verdict = "within" if 1 / ask.ratio <= TARGET_COST else "ABOVE"
-        lines.append(f"an ask costs {1 / ask.ratio:.2f} bare round trips, {verdict} the target of {TARGET_COST:g}")
+        lines.append(f"an ask costs {1 / ask.ratio:.2f} bare round trips, {_at_most(1 / ask.ratio, TARGET_COST)}")
     if stored is not None:
         lines.append(f"'then' compares ratios with the run stored at {stored.made_at}: above 1 is better than then")
         if stored.machine != report.machine:
@@ -147,14 +147,37 @@ def _beside_r(rows: Mapping[str, Row]) -> list[str]:
 def _of_streams(rows: Mapping[str, Row], figures: StreamFigures | None) -> list[str]:
     if figures is None:
         return []
-    lines = [f"an idle stream costs {figures.kib_each:.1f} KiB, at most {TARGET_KIB:g} are meant"]
+    lines = [f"an idle stream costs {figures.kib_each:.1f} KiB on the bare listener, at most {TARGET_KIB:g} are meant"]
     calm, busy = rows["calm"].latency, rows["streams"].latency if "streams" in rows else None
     if calm is not None and busy is not None:
         slowdown = busy.p50_ms / calm.p50_ms
         lines.append(
             f"with {figures.count:,} of them a call takes {slowdown:.2f} times as long, {TARGET_SLOWDOWN:g} at most"
         )
+    if figures.daemon is not None:
+        lines += _of_sessions(figures, figures.daemon)
+    if "push" in rows and (push := rows["push"].latency) is not None:
+        lines.append(
+            f"a push comes {push.p50_ms:.1f} ms after its call was sent, {_at_most(push.p50_ms, TARGET_PUSH_MS)}"
+        )
     return lines
+
+
+def _of_sessions(figures: StreamFigures, daemon: SessionFigures) -> list[str]:
+    ratio = daemon.kib_each / figures.kib_each
+    when = f"{abs(daemon.after_answer_ms):.2f} ms {'after' if daemon.after_answer_ms > 0 else 'before'}"
+    cost = f"a stream of the daemon costs {daemon.kib_each:.1f} KiB, {ratio:.2f} bare ones"
+    again = f"as many opened again take {daemon.second_round:.2f} times the memory"
+    return [
+        f"{cost}, {_at_most(ratio, TARGET_RATIO)}",
+        f"{again}, {_at_most(daemon.second_round, TARGET_SECOND_ROUND)}; the system has {daemon.returned:.0%} back",
+        f"after those and {daemon.abandoned:,} abandoned ones the daemon counts {daemon.left} streams and connections",
+        f"a push comes {when} the answer to its call",
+    ]
+
+
+def _at_most(value: float, target: float) -> str:
+    return f"{'within' if value <= target else 'ABOVE'} the target of {target:g}"
 
 
 def _verdict(share: float, target: float) -> str:

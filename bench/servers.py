@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from subprocess import DEVNULL, STDOUT
+from types import MappingProxyType
 
 import trio
 from attrs import field, frozen
@@ -63,6 +64,14 @@ class Child:
     env: Mapping[str, str] = field(factory=dict)
 
 
+@frozen
+class Server:
+    """A server that runs: where it listens, and as which process."""
+
+    port: int
+    pid: int
+
+
 def peer(module: str, *arguments: str) -> Child:
     """A server of `bench.peers` on a free port."""
     port = _free_port()
@@ -70,21 +79,22 @@ def peer(module: str, *arguments: str) -> Child:
     return Child(module, command, port, ready_port=port)
 
 
-def crux(data_dir: Path) -> Child:
-    """A Crux daemon on free ports, over `data_dir`, deaf to the settings of whoever runs the bench."""
+def crux(data_dir: Path, settings: Mapping[str, str] = MappingProxyType({})) -> Child:
+    """A Crux daemon on free ports, over `data_dir`, deaf to all settings but these."""
     http_port, mcp_port = _free_port(), _free_port()
     env = {
         "CORECRUXD_DATA_DIR": str(data_dir),
         "CORECRUXD_HTTP_PORT": str(http_port),
         "CORECRUXD_MCP_PORT": str(mcp_port),
+        **settings,
     }
     command = (sys.executable, "-m", "crux", "serve")
     return Child("crux", command, mcp_port, ready_port=http_port, ready_path="/readyz", env=env)
 
 
 @asynccontextmanager
-async def running(child: Child, cores: Cores, log_dir: Path) -> AsyncIterator[int]:
-    """Run a server for the length of the block, which gets its port.
+async def running(child: Child, cores: Cores, log_dir: Path) -> AsyncIterator[Server]:
+    """Run a server for the length of the block.
 
     Raises `BenchFailed` with the end of its output when it is not ready within `START_DEADLINE_S` seconds, or ended by
     itself and so made the block fail. On the way out, cancelled or not, it is asked to end, and killed after
@@ -107,7 +117,7 @@ async def running(child: Child, cores: Cores, log_dir: Path) -> AsyncIterator[in
             ready = await _until_ready(child, process)
         if not ready:
             raise BenchFailed(f"{child.name} is not ready")
-        yield child.port
+        yield Server(child.port, process.pid)  # the program that pins it becomes it
     except Exception as error:
         if ready and process.poll() is None:
             raise
