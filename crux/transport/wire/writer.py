@@ -15,6 +15,8 @@ _OURS = frozenset({b"connection", b"date", b"server", b"transfer-encoding"})
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 LAST_CHUNK = b"0\r\n\r\n"
 
+# Fields whose value belongs to one session. Kept, it would outlive that, and pin the memory that it was made in.
+_PASSING = frozenset({b"mcp-session-id"})
 KEPT_FIELDS = 1024
 LONGEST_KEPT_VALUE = 128
 
@@ -93,7 +95,8 @@ class ResponseWriter:
         lines = []
         length = None
         for name, value in fields:
-            kind, line = _field(name, value) if len(value) <= LONGEST_KEPT_VALUE else _field.__wrapped__(name, value)
+            kept = len(value) <= LONGEST_KEPT_VALUE and name not in _PASSING
+            kind, line = _field(name, value) if kept else _field.__wrapped__(name, value)
             if kind is _Kind.LENGTH:
                 if length is not None:
                     raise Misuse("a response has one Content-Length")

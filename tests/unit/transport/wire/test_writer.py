@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crux.transport.wire.writer import LAST_CHUNK, Misuse, ResponseWriter, State
+from crux.transport.wire.writer import LAST_CHUNK, LONGEST_KEPT_VALUE, Misuse, ResponseWriter, State, _field
 
 STAMP = b"date: Tue, 01 Jan 2030 00:00:00 GMT\r\nserver: crux\r\n"
 Pairs = list[tuple[bytes, bytes]]
@@ -144,10 +144,33 @@ def test_fields_that_are_the_servers_to_say_are_left_out() -> None:
 
 
 @pytest.mark.parametrize(
+    ("field", "kept"),
+    [
+        ((b"x", b"a" * LONGEST_KEPT_VALUE), 1),
+        ((b"x", b"a" * (LONGEST_KEPT_VALUE + 1)), 0),
+        ((b"mcp-session-id", b"a"), 0),
+    ],
+)
+def test_a_field_is_kept_for_the_next_answer_unless_it_is_long_or_a_sessions_own(
+    field: tuple[bytes, bytes], kept: int
+) -> None:
+    _field.cache_clear()
+    assert sent(started([field]), b"") == ([b"%b: %b" % field, b"content-length: 0"], b"")
+    assert _field.cache_info().currsize == kept
+
+
+@pytest.mark.parametrize(
     "field",
     [
         *((b"x", b"a\r\ny: b"), (b"x", b"a\r\n\r\nbody"), (b"x", b"a\n"), (b"x", b"\ra"), (b"x", b"a\x00b")),
-        *((b"x\r\ny", b"a"), (b"x\n", b"a"), (b"x\r", b"a"), (b"\x00", b"a"), (b"content-length", b"1\r\nx: y")),
+        *(
+            (b"mcp-session-id", b"a\r\ny: b"),
+            (b"x\r\ny", b"a"),
+            (b"x\n", b"a"),
+            (b"x\r", b"a"),
+            (b"\x00", b"a"),
+            (b"content-length", b"1\r\nx: y"),
+        ),
         *((b"content-length", bad) for bad in (b"", b"-1", b"+1", b" 1", b"1_0", b"1, 1", b"x", b"\xb2")),
     ],
 )
