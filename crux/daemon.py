@@ -4,6 +4,7 @@ reverse."""
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import socket
 import sys
@@ -47,6 +48,7 @@ log = get_logger("crux.daemon")
 # The writer's thread lets go of the interpreter around every step of SQLite and must get it back soon, also when the
 # event loop is busy; Python's own 5 ms would make a batch wait for each of its statements.
 SWITCH_INTERVAL_S = 0.0005
+OPEN_FILES = 65_536
 # What is left to the store once the listeners have drained.
 CLOSE_GRACE_S = 10.0
 # What the last entries of the ledger get.
@@ -75,10 +77,19 @@ def run(loaded: Loaded, *, announce: Announce, redactions: Mapping[str, int] = M
     `redactions` is the live count of what was removed from the log, by rule, for the metrics.
     """
     sys.setswitchinterval(SWITCH_INTERVAL_S)
+    _allow_files()
     try:
         trio.run(_until_signalled, loaded, announce, redactions)
     except BaseExceptionGroup as group:
         raise _only(group) from None
+
+
+def _allow_files() -> None:
+    """Raise the soft limit of open files as far as it may go: each stream is one, and the usual 1,024 are soon gone."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, OPEN_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _only(group: BaseExceptionGroup[BaseException]) -> BaseException:

@@ -17,6 +17,8 @@ from crux.domain.streams import StreamLimits, check_admission
 LIST_CHANGED = b'data: {"jsonrpc":"2.0","method":"notifications/tools/list_changed"}\n\n'
 KEEP_ALIVE = b":\n\n"
 KEEP_ALIVE_S = 15.0
+# Streams that are woken in one go; between two goes whoever else has something to do has its turn.
+SAID_AT_ONCE = 256
 
 
 @frozen
@@ -146,8 +148,13 @@ class SessionRegistry(Actor):
     async def _keep_alive(self) -> None:
         while True:
             await trio.sleep(KEEP_ALIVE_S)
-            for session_id in [key for key, stream in self._streams.items() if not stream.outbox.put(KEEP_ALIVE)]:
-                self._forget(session_id)
+            session_ids = list(self._streams)
+            for start in range(0, len(session_ids), SAID_AT_ONCE):
+                for session_id in session_ids[start : start + SAID_AT_ONCE]:
+                    stream = self._streams.get(session_id)
+                    if stream is not None and not stream.outbox.put(KEEP_ALIVE):
+                        self._forget(session_id)
+                await trio.lowlevel.checkpoint()
 
     def _drop_if_ended(self, session_id: str) -> None:
         stream = self._streams.get(session_id)

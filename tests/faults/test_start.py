@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import socket
 import sqlite3
 from collections.abc import Callable
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from crux.daemon import OPEN_FILES
 from tests.daemons import Daemon, NotReady
 
 
@@ -54,6 +56,18 @@ def test_an_installation_without_a_whole_id_is_refused_until_it_has_one_again(tm
     (daemon.data_dir / ".install-uuid").unlink()
     with daemon:
         pass
+
+
+def test_a_daemon_opens_as_many_files_as_it_is_allowed(tmp_path: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    assert hard > 512, "a machine that allows so little is none to test this on"
+    resource.setrlimit(resource.RLIMIT_NOFILE, (512, hard))
+    try:
+        with Daemon(tmp_path) as daemon:
+            allowed = resource.prlimit(daemon.process.pid, resource.RLIMIT_NOFILE)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert allowed == (min(hard, OPEN_FILES), hard)
 
 
 def test_the_second_daemon_on_a_directory_says_who_holds_it(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 import trio
 import trio.testing
@@ -12,6 +14,7 @@ from crux.actors.sessions import (
     KEEP_ALIVE,
     KEEP_ALIVE_S,
     LIST_CHANGED,
+    SAID_AT_ONCE,
     AnnounceTools,
     CloseStream,
     CountStreams,
@@ -128,6 +131,49 @@ async def test_every_stream_hears_something_within_the_keep_alive_time(
     for stream in streams:
         assert await stream.outbox.take() == KEEP_ALIVE
     assert trio.current_time() - began <= KEEP_ALIVE_S
+
+
+@pytest.mark.parametrize("count", [SAID_AT_ONCE, 4 * SAID_AT_ONCE + 1])
+async def test_many_streams_are_woken_in_goes_between_which_others_have_a_turn(
+    registry: Mailbox, autojump_clock: trio.testing.MockClock, nursery: trio.Nursery, count: int
+) -> None:
+    streams = [await opened(registry) for _ in range(count)]
+    woken = 0
+    seen: list[int] = []
+
+    async def listen(stream: StreamOpened) -> None:
+        nonlocal woken
+        assert await stream.outbox.take() == KEEP_ALIVE
+        woken += 1
+
+    async def watch() -> None:
+        while woken < count:
+            await trio.lowlevel.checkpoint()
+            if not seen or seen[-1] != woken:
+                seen.append(woken)
+
+    for stream in streams:
+        nursery.start_soon(listen, stream)
+    await trio.sleep(KEEP_ALIVE_S - 0.001)
+    with trio.fail_after(1):
+        await trio.sleep(0.001)
+        await watch()
+    goes = [later - earlier for earlier, later in pairwise([0, *seen])]
+    assert max(goes) <= 2 * SAID_AT_ONCE, "a turn may come early after one go and late after the next"
+
+
+async def test_a_stream_that_is_closed_between_two_goes_is_let_be(
+    registry: Mailbox, autojump_clock: trio.testing.MockClock, nursery: trio.Nursery
+) -> None:
+    streams = [await opened(registry) for _ in range(SAID_AT_ONCE + 1)]
+
+    async def close_the_last() -> None:
+        await streams[0].outbox.take()
+        await registry.ask(CloseStream(streams[-1].session_id, streams[-1].outbox))
+
+    nursery.start_soon(close_the_last)
+    await trio.sleep(KEEP_ALIVE_S + 1)
+    assert await registry.ask(CountStreams()) == SAID_AT_ONCE
 
 
 async def test_a_stuck_reader_loses_its_stream(registry: Mailbox) -> None:
