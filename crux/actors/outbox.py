@@ -32,6 +32,14 @@ class Outbox:
         self._wake()
         return True
 
+    def put_once(self, frame: bytes) -> bool:
+        """Add a frame unless it is waiting already; False when the stream has ended."""
+        return not self.ended if self.holds(frame) else self.put(frame)
+
+    def holds(self, frame: bytes) -> bool:
+        """Whether a frame is waiting that was put in and not taken."""
+        return frame in self._frames
+
     def end(self) -> None:
         """No more is to come: the reader gets what is there, and then nothing."""
         self.ended = True

@@ -51,7 +51,10 @@ class CloseStream(Message[None]):
 
 @frozen
 class AnnounceTools(Message[bool]):
-    """Tell a session's stream that its tool list has changed; whether there is one."""
+    """Tell a session's stream that its tool list has changed; whether there is one.
+
+    News that the stream has yet to send says it all: a hundred calls at once are told of once.
+    """
 
     session_id: str
 
@@ -126,7 +129,7 @@ class SessionRegistry(Actor):
         stream = self._streams.get(m.session_id)
         if stream is None:
             return False
-        if not stream.outbox.put(LIST_CHANGED):
+        if not stream.outbox.put_once(LIST_CHANGED):
             self._forget(m.session_id)
             return False
         return True
@@ -151,10 +154,17 @@ class SessionRegistry(Actor):
             session_ids = list(self._streams)
             for start in range(0, len(session_ids), SAID_AT_ONCE):
                 for session_id in session_ids[start : start + SAID_AT_ONCE]:
-                    stream = self._streams.get(session_id)
-                    if stream is not None and not stream.outbox.put(KEEP_ALIVE):
-                        self._forget(session_id)
+                    self._say_something(session_id)
                 await trio.lowlevel.checkpoint()
+
+    def _say_something(self, session_id: str) -> None:
+        stream = self._streams.get(session_id)
+        if stream is None:
+            return
+        if stream.outbox.holds(KEEP_ALIVE):  # nobody took the last one: its reader is stuck
+            stream.outbox.end()
+        if not stream.outbox.put(KEEP_ALIVE):
+            self._forget(session_id)
 
     def _drop_if_ended(self, session_id: str) -> None:
         stream = self._streams.get(session_id)

@@ -176,22 +176,30 @@ async def test_a_stream_that_is_closed_between_two_goes_is_let_be(
     assert await registry.ask(CountStreams()) == SAID_AT_ONCE
 
 
-async def test_a_stuck_reader_loses_its_stream(registry: Mailbox) -> None:
-    stuck = await opened(registry, session_id="stuck")
-    for _ in range(MOST_BYTES // len(LIST_CHANGED)):
-        assert await registry.ask(AnnounceTools("stuck"))
-    assert not await registry.ask(AnnounceTools("stuck"))
-    assert stuck.outbox.ended
+async def test_news_that_waits_is_not_told_twice_and_what_comes_after_it_was_taken_is_told(registry: Mailbox) -> None:
+    busy = await opened(registry, session_id="busy")
+    for _ in range(2):
+        for _ in range(1000):
+            assert await registry.ask(AnnounceTools("busy"))
+        assert await busy.outbox.take() == LIST_CHANGED
+    busy.outbox.put(LIST_CHANGED)
+    busy.outbox.end()
+    assert not await registry.ask(AnnounceTools("busy")), "it has ended, whatever waits"
     assert await registry.ask(CountStreams()) == 0
 
 
-async def test_a_stuck_reader_loses_its_stream_to_keep_alives_too(
+async def test_a_reader_that_does_not_take_one_keep_alive_before_the_next_loses_its_stream(
     registry: Mailbox, autojump_clock: trio.testing.MockClock
 ) -> None:
-    stuck = await opened(registry)
-    await trio.sleep(KEEP_ALIVE_S * (MOST_BYTES // len(KEEP_ALIVE) + 2))
-    assert stuck.outbox.ended
-    assert await registry.ask(CountStreams()) == 0
+    stuck, slow = await opened(registry), await opened(registry)
+    await registry.ask(AnnounceTools(stuck.session_id))
+    await trio.sleep(KEEP_ALIVE_S * 1.5)
+    assert await slow.outbox.take() == KEEP_ALIVE
+    assert not stuck.outbox.ended
+    await trio.sleep(KEEP_ALIVE_S)
+    assert (stuck.outbox.ended, slow.outbox.ended) == (True, False)
+    assert await registry.ask(CountStreams()) == 1
+    assert await stuck.outbox.take() == LIST_CHANGED + KEEP_ALIVE
 
 
 async def test_all_streams_end_together(registry: Mailbox) -> None:
@@ -216,6 +224,15 @@ async def test_what_waited_is_sent_before_the_end() -> None:
     outbox.end()
     assert not outbox.put(b"c")
     assert [await outbox.take(), await outbox.take()] == [b"ab", b""]
+
+
+async def test_an_outbox_takes_no_more_than_its_bound_and_then_ends() -> None:
+    outbox = Outbox()
+    assert outbox.put(b"x" * (MOST_BYTES - 1))
+    assert outbox.put(b"y")
+    assert not outbox.put(b"z")
+    assert outbox.ended
+    assert len(await outbox.take()) == MOST_BYTES
 
 
 async def test_a_cancelled_reader_leaves_nothing_behind() -> None:
