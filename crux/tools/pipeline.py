@@ -45,7 +45,7 @@ class Finished(msgspec.Struct, frozen=True):
         return UNKNOWN_LABEL if self.tool is None else self.tool.name
 
 
-# Told of every call that was permitted, once. It must neither wait nor raise.
+# Told of every call that was permitted, once. It must not wait; what it raises is logged and changes no answer.
 Record = Callable[[Call, Finished], None]
 
 
@@ -66,17 +66,20 @@ async def call_tool(params: object, call: Call, record: Record, request_id: byte
     tool = services.catalogue.by_name.get(name)
     began = trio.current_time()
 
-    def finished(answered: Tool | None, output_bytes: int, *, ok: bool) -> Finished:
+    def finish(answered: Tool | None, output_bytes: int, *, ok: bool) -> None:
         elapsed_s = trio.current_time() - began
-        return Finished(name, answered, arguments, request_id, ok=ok, output_bytes=output_bytes, elapsed_s=elapsed_s)
+        finished = Finished(name, answered, arguments, request_id, ok, output_bytes, elapsed_s)
+        try:
+            record(call, finished)
+        except Exception:  # the call is done, whatever becomes of its record (protocol contract 6)
+            log.exception("a call was not recorded", tool=finished.label)
 
     try:
         result = await _run(name, tool, arguments, call)
     except CruxError as error:
-        answered = None if error.code == METHOD_NOT_FOUND else tool
-        record(call, finished(answered, utf8_size(error.message), ok=False))
+        finish(None if error.code == METHOD_NOT_FOUND else tool, utf8_size(error.message), ok=False)
         raise
-    record(call, finished(tool, len(result.body), ok=result.ok))
+    finish(tool, len(result.body), ok=result.ok)
     return result.encoded()
 
 

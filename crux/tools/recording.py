@@ -68,6 +68,9 @@ class Recorder:
 
 
 def _plain(request_id: bytes) -> str | int | float | None:
-    """A request's id where it is a text or a number, as JSON-RPC means it to be."""
-    value = msgspec.json.decode(request_id)
+    """A request's id where it is a text or a number, as JSON-RPC means it to be, and no number beyond all bounds."""
+    try:
+        value = msgspec.json.decode(request_id)
+    except msgspec.ValidationError:
+        return None
     return value if isinstance(value, str | int | float) else None

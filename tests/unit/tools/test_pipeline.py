@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+import structlog.testing
 import trio
 from attrs import evolve, frozen
 from trio.testing import MockClock
@@ -115,6 +116,22 @@ async def test_a_failure_is_recorded_with_the_size_of_its_message(
     assert type(raised) is error
     assert (finished.name, finished.label, finished.ok) == (name, label, False)
     assert finished.output_bytes == len(raised.message)
+
+
+@pytest.mark.parametrize("behaviour", ["answer", "refuse"])
+async def test_a_bug_in_what_records_calls_is_logged_and_changes_no_answer(services: Services, behaviour: str) -> None:
+    def broken(call: Call, finished: Finished) -> None:
+        raise ZeroDivisionError("a bug")
+
+    params = {"name": "learn", "arguments": {"behaviour": behaviour}}
+    expected, _ = await called(services, params)
+    with structlog.testing.capture_logs() as logs:
+        try:
+            result = json.loads(await call_tool(params, Call(None, Viewer(()), services), broken))
+        except InvalidArgument as refusal:
+            result = refusal
+    assert str(result) == str(expected)
+    assert [(entry["event"], entry["tool"]) for entry in logs] == [("a call was not recorded", "learn")]
 
 
 async def test_a_bug_is_told_as_an_incident_and_nothing_else(services: Services) -> None:
