@@ -1,4 +1,5 @@
-"""What JSON is taken from a peer: RFC 8259, of bounded nesting, with neither NUL nor lone surrogates in its strings."""
+"""What JSON is taken from a peer: RFC 8259, of bounded nesting, with a bounded number of arrays and objects, and with
+neither NUL nor lone surrogates in its strings."""
 
 from __future__ import annotations
 
@@ -14,10 +15,15 @@ from crux.errors import InvalidArgument, ParseError
 from crux.logs import redact_text
 
 MOST_NESTED = 200
+# Each takes many times the bytes that it is written with, and everybody's time: a body has room for millions, which
+# would hold the daemon up for seconds.
+MOST_CONTAINERS = 100_000
 NUL = "text must not hold NUL (\\u0000)"
 LONE_SURROGATE = "text must be Unicode without lone surrogates (\\ud800 to \\udfff)"
 
 _COMPLAINT_LENGTH = 200
+# One that nothing ends goes to the end of the text, so that the search never begins again within it.
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 _decode = msgspec.json.Decoder().decode
@@ -26,9 +32,10 @@ _decode = msgspec.json.Decoder().decode
 def read_json(body: bytes) -> Any:
     """The value in `body`.
 
-    Raises `ParseError` where it is no JSON or nested more than `MOST_NESTED` deep, `InvalidArgument` where a string
-    holds NUL or a lone surrogate.
+    Raises `ParseError` where it is no JSON, nested more than `MOST_NESTED` deep, or has more than `MOST_CONTAINERS`
+    arrays and objects; `InvalidArgument` where a string holds NUL or a lone surrogate.
     """
+    check_containers(body)
     try:
         value = _decode(body)
     except RecursionError:
@@ -54,14 +61,30 @@ def too_deep() -> ParseError:
     return ParseError(f"nested deeper than {MOST_NESTED}")
 
 
+def check_containers(body: bytes) -> None:
+    """Raise `ParseError` where `body`, which may be JSON, has more than `MOST_CONTAINERS` arrays and objects."""
+    # Brackets in strings are none; only a body with that many brackets is worth the search for its strings.
+    if _brackets(body) > MOST_CONTAINERS and _brackets(_STRING.sub(b"", body)) > MOST_CONTAINERS:
+        raise ParseError(f"more than {MOST_CONTAINERS} arrays and objects: send it in parts")
+
+
+def _brackets(text: bytes) -> int:
+    return text.count(b"{") + text.count(b"[")
+
+
 def with_lone_surrogates(body: bytes) -> object | None:
-    """The value in `body` where lone surrogates are what keeps it from being read, else None."""
+    """The value in `body` where lone surrogates are what keeps it from being read, else None.
+
+    Raises `ParseError` where it is nested too deep as well.
+    """
     try:
         value: object = json.loads(
             body.decode("utf-8", "surrogatepass"), parse_constant=_refuse_constant, parse_float=_finite
         )
     except (ValueError, RecursionError):
         return None
+    if is_nested_deeper(body, value, MOST_NESTED):
+        raise too_deep()
     return value if any(_SURROGATE.search(text) for text in _strings(value)) else None
 
 
@@ -79,7 +102,7 @@ def _finite(text: str) -> float:
 def is_nested_deeper(body: bytes, value: object, most: int) -> bool:
     """Whether arrays and objects are nested more than `most` deep in `value`, which is `body` or a part of it."""
     # Only a body with that many brackets can be that deep.
-    if body.count(b"{") + body.count(b"[") <= most:
+    if _brackets(body) <= most:
         return False
     depth, level = 0, [value]
     while level := [item for item in level if isinstance(item, dict | list)]:

@@ -12,6 +12,7 @@ from crux.transport.json_text import (
     LONE_SURROGATE,
     MOST_NESTED,
     NUL,
+    check_containers,
     holds_nul,
     is_nested_deeper,
     refusal_of,
@@ -43,9 +44,11 @@ _encode = msgspec.json.Encoder().encode
 def read_request(body: bytes) -> Request:
     """The request in `body`.
 
-    Raises `ParseError` for anything that is no JSON object with a string `jsonrpc` and `method`, or is nested more than
-    `MOST_NESTED` deep; `BadText` where a string holds NUL or a lone surrogate.
+    Raises `ParseError` for anything that is no JSON object with a string `jsonrpc` and `method`, is nested more than
+    `MOST_NESTED` deep or has more than `MOST_CONTAINERS` arrays and objects; `BadText` where a string holds NUL or a
+    lone surrogate.
     """
+    check_containers(body)
     try:
         request = _decode(body)
         identity = _identity(request)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crux.errors import InvalidArgument, ParseError
-from crux.transport.json_text import MOST_NESTED
+from crux.transport.json_text import MOST_CONTAINERS, MOST_NESTED
 from crux.transport.jsonrpc import (
     BadText,
     error_response,
@@ -90,6 +90,38 @@ def test_deeper_nesting_is_a_parse_error(depth: int) -> None:
 def test_many_brackets_are_not_deep() -> None:
     wide: list[list[object]] = [[] for _ in range(10_000)]
     assert read_request(request(id=1, params=wide)).params == wide
+
+
+def crowd(containers: int, opening: str, closing: str) -> bytes:
+    """A request of so many arrays and objects in all, itself and its list of parameters among them."""
+    inside = ",".join([opening + closing] * (containers - 2))
+    return f'{{"jsonrpc":"2.0","method":"m","id":1,"params":[{inside}]}}'.encode()
+
+
+@pytest.mark.parametrize("pair", ["[]", "{}"])
+def test_arrays_and_objects_are_taken_up_to_their_bound(pair: str) -> None:
+    assert read_request(crowd(MOST_CONTAINERS, *pair)).method == "m"
+    with pytest.raises(ParseError, match="arrays and objects"):
+        read_request(crowd(MOST_CONTAINERS + 1, *pair))
+
+
+@pytest.mark.parametrize("text", ["[", "{", '\\"[', "\\\\[", "\n[", "é{"])
+def test_brackets_in_text_count_for_nothing(text: str) -> None:
+    params = {"a": json.loads(f'"{text}"'.replace("\n", "\\n")) * (MOST_CONTAINERS + 1), '"': "b"}
+    assert read_request(request(id=1, params=params)).params == params
+
+
+@pytest.mark.parametrize("tail", ['"' + '\\"' * 1_000_000, '"' + "\\" * 999_999, '"' * 1_000_001, '"x\\'])
+def test_a_crowd_before_a_string_without_end_is_refused_at_once(tail: str) -> None:
+    """A search that began again at each quote would not come to an end here."""
+    with pytest.raises(ParseError, match="arrays and objects"):
+        read_request(b"[" * (MOST_CONTAINERS + 1) + tail.encode())
+
+
+@pytest.mark.parametrize("depth", [MOST_NESTED, 900])
+def test_deeper_nesting_is_a_parse_error_whatever_its_text_holds(depth: int) -> None:
+    with pytest.raises(ParseError, match="nested"):
+        read_request(nested(depth, "[", "]").replace(b"[]", b'["\\ud800"]'))
 
 
 @pytest.mark.parametrize("params", [{"a": "x\0y"}, {"a\0": 1}, [["\0"]], "\0"])
