@@ -7,6 +7,7 @@ from typing import Final, Literal
 
 from attrs import frozen
 
+from crux.domain.bounds import cut
 from crux.domain.rcx_token import (
     CUSTOMER_BACKEND_PREFIX,
     HOSTED_BACKEND,
@@ -22,6 +23,8 @@ from crux.errors import Denied
 
 MODE_HEADER = "X-Crux-Mode"
 EXTENSION_PREFIX = "ext."
+# The receipt of a refusal names what was asked for, and callers ask for names of any length.
+MOST_CAPABILITY_BYTES = 256
 HOSTED_TOOLS: Final = frozenset({"issue_passport", "sync_pull", "sync_push"})
 
 _SHARED_QUERY = "corecrux.query.local"
@@ -235,7 +238,7 @@ def _refused(examined: ExaminedToken, call: CapabilityCall, reason: Reason) -> D
         refusal_receipt=RefusalReceipt(
             token_id=token.token_id,
             token_hash=examined.token_hash,
-            capability=call.capability,
+            capability=cut(call.capability, MOST_CAPABILITY_BYTES),
             backend_id=call.preferred_backend,
             data_egress_classes=call.data_egress_classes,
             required_attestations=permitted.required_attestations if permitted else (),

@@ -341,6 +341,13 @@ def test_the_receipt_of_an_unknown_capability_asks_for_no_attestation() -> None:
     assert receipt.required_attestations == ()
 
 
+@pytest.mark.parametrize(("length", "shown"), [(256, 256), (257, 256), (1_000_000, 256)])
+def test_of_a_long_capability_a_receipt_tells_the_start(length: int, shown: int) -> None:
+    receipt = asked(CapabilityCall(capability="c" * length)).refusal_receipt
+    assert receipt is not None
+    assert receipt.capability == "c" * shown
+
+
 def test_a_refused_capability_of_the_pro_tier_comes_with_a_hint() -> None:
     data = denied(asked(CapabilityCall(capability="crux-mcp.dense_rerank"))).data
     assert data is not None
