@@ -6,13 +6,16 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import httpx
 import trio
 from attrs import define
 
+from crux import daemon
 from crux.actors.mailbox import Mailbox
 from crux.actors.supervisor import RestartPolicy
+from crux.composition import Base, Composition, compose
 from crux.config import Settings
 from crux.daemon import Ready, serve
 from crux.domain.streams import StreamLimits
@@ -29,11 +32,12 @@ from crux.transport.well_known import WellKnown
 
 @define
 class Serving:
-    """A daemon that serves; `stop` begins its drain."""
+    """A daemon that serves; `stop` begins its drain. `parts` are what it is made of."""
 
     ready: Ready
     stop: trio.Event
     done: trio.Event
+    parts: Composition
 
     @property
     def http(self) -> str:
@@ -62,6 +66,11 @@ async def serving(
     chosen = Settings(data_dir=data_dir, http_port=0, mcp_port=0, **settings)  # type: ignore[arg-type]
     stop, done, announced = trio.Event(), trio.Event(), trio.Event()
     readies: list[Ready] = []
+    composed: list[Composition] = []
+
+    def composing(base: Base) -> Composition:
+        composed.append(compose(base))
+        return composed[-1]
 
     def announce(ready: Ready) -> None:
         readies.append(ready)
@@ -74,11 +83,11 @@ async def serving(
             done.set()
 
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(run)
-        with trio.fail_after(20):
+        with patch.object(daemon, "compose", composing), trio.fail_after(20):
+            nursery.start_soon(run)
             await announced.wait()
         try:
-            yield Serving(readies[0], stop, done)
+            yield Serving(readies[0], stop, done, composed[0])
         finally:
             stop.set()
             with trio.CancelScope(shield=True, deadline=trio.current_time() + 20):

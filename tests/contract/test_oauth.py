@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +13,12 @@ import pytest
 import trio
 
 from crux.actors import introspection
+from crux.actors.sessions import LIST_CHANGED
 from crux.config import ServerKind, Settings
 from crux.daemon import serve
 from crux.errors import SettingError
 from tests.serving import Serving, serving
+from tests.wires import dial, get
 
 RESOURCE = "https://crux.example/mcp"
 AGENT_TOKEN = "bob-token-" + "0" * 32
@@ -334,6 +336,81 @@ async def test_a_reader_shakes_hands_lists_and_reads_and_does_nothing_else(
     assert (notified.status_code, notified.headers["mcp-session-id"]) == (202, "mine")
     listed = await client.post(guarded.mcp, json=call("list_entities"), headers=bearer(AGENT_TOKEN))
     assert '\\"entities\\":[]' in listed.text, "nothing was stored"
+
+
+SPELLINGS = (
+    *("Store_Fact", "STORE_FACT", "store_fact ", " store_fact", "store_fact\n", "store_fact\u200b", "store\uff3ffact"),
+    *("\u017ftore_fact", "st\u043ere_fact", "store-fact", "store.fact", "crux-mcp.store_fact", "tools/store_fact"),
+    *("query_facts,store_fact", "query_facts/store_fact", "query_facts ", "Query_Facts", "", " ", "cuecrux_session"),
+)
+STORE = {"name": "store_fact", "arguments": {"entity": "a", "key": "k", "value": "v"}}
+
+
+def disguises() -> Iterator[bytes]:
+    """Requests that would store a fact, or open a session, if anything but a permitted name counted."""
+    for name in SPELLINGS:
+        yield json.dumps({**LIST, "method": "tools/call", "params": {**STORE, "name": name}}).encode()
+    for method in (
+        "tools/call ",
+        "Tools/Call",
+        "tools/call\u200b",
+        "store_fact",
+        "notifications/initialized ",
+        "ping",
+        "",
+    ):
+        yield json.dumps({**LIST, "method": method, "params": STORE}).encode()
+    for params in (
+        [STORE],
+        [STORE["name"]],
+        {"params": STORE},
+        {"name": [STORE["name"]]},
+        {"name": STORE},
+        "store_fact",
+    ):
+        yield json.dumps({**LIST, "method": "tools/call", "params": params}).encode()
+    call_of = '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"arguments":%s,%s}}'
+    for name in ('"name":"query_facts","name":"store_fact"', '"name":"store\\u005ffact"', '"n\\u0061me":"store_fact"'):
+        yield (call_of % (json.dumps(STORE["arguments"]), name)).encode()
+    yield json.dumps({**LIST, "params": STORE}).replace("tools/list", 'tools/list","method":"tools\\/call').encode()
+
+
+async def test_no_spelling_of_a_name_or_a_method_lets_a_reader_do_more(
+    guarded: Serving, client: httpx.AsyncClient
+) -> None:
+    async def ask(body: bytes, **headers: str) -> dict[str, Any]:
+        answered = await client.post(guarded.mcp, content=body, headers={**bearer("good"), **headers})
+        found: dict[str, Any] = answered.json()
+        return found
+
+    for body in disguises():
+        for headers in ({}, {"X-Corecrux-Passport-Id": "bob"}, {"X-Corecrux-Scopes": "admin:write facts:write"}):
+            assert (await ask(body, **headers))["error"]["code"] == -32601, body
+    within = {**STORE, "method": "tools/call", "params": STORE}
+    smuggled = {**LIST, "method": "tools/call", "params": {"name": "query_facts", "arguments": within}}
+    assert "result" in await ask(json.dumps(smuggled).encode()), "arguments are the tool's own"
+    last_counts = json.dumps({**LIST, "method": "tools/call", "params": STORE})
+    last_counts = last_counts.replace('"name": "store_fact"', '"name": "store_fact", "name": "query_facts"')
+    assert "result" in await ask(last_counts.encode())
+    listed = await client.post(guarded.mcp, json=call("list_entities"), headers=bearer(AGENT_TOKEN))
+    assert '\\"entities\\":[]' in listed.text, "nothing was stored"
+
+
+async def test_a_reader_puts_nothing_on_another_s_stream(guarded: Serving, client: httpx.AsyncClient) -> None:
+    session = {"Mcp-Session-Id": "of.bob"}
+    declare = call("cuecrux_session", intent="audit_review")
+    bob = await dial(guarded.port("mcp"))
+    fields = ("Accept: text/event-stream", "Mcp-Session-Id: of.bob", f"Authorization: Bearer {AGENT_TOKEN}")
+    async with bob.stream:
+        await bob.send(get("/mcp", *fields))
+        await bob.until(b"\r\n\r\n")
+        for _ in range(3):
+            refused = await client.post(guarded.mcp, json=declare, headers={**session, **bearer("good")})
+            assert refused.json()["error"]["code"] == -32601
+        assert guarded.parts.mailboxes["sessions"].figures.handled == 1, "the stream's own opening"
+        await client.post(guarded.mcp, json=declare, headers={**session, **bearer(AGENT_TOKEN)})
+        with trio.fail_after(20):
+            await bob.until(LIST_CHANGED)
 
 
 async def test_gates_come_in_the_documented_order(guarded: Serving, client: httpx.AsyncClient) -> None:
