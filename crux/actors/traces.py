@@ -11,7 +11,7 @@ from crux.actors.clock import Clock
 from crux.domain.bounds import put_latest
 from crux.domain.messages import Message
 from crux.domain.surface import CALLS_READ
-from crux.domain.traces import Ring, TraceEntry, without_reserved
+from crux.domain.traces import Ring, Trace, TraceEntry, without_reserved
 
 MOST_CALLERS = 1024
 
@@ -21,7 +21,7 @@ class RecordTrace(Message[None]):
     """Add a finished call. To be told, not asked."""
 
     passport_key: str
-    entry: TraceEntry
+    trace: Trace
 
 
 @frozen
@@ -53,17 +53,17 @@ class TraceRing(Accountant):
     @handles(RecordTrace)
     def record_trace(self, m: RecordTrace) -> None:
         ring = self._rings.get(m.passport_key) or Ring(self._ttl_us)
-        ring.push(m.entry, now_us=self._clock.now_us())
+        ring.push(m.trace, now_us=self._clock.now_us())
         put_latest(self._rings, m.passport_key, ring, MOST_CALLERS)
 
     @handles(RecentTraces)
     def recent_traces(self, m: RecentTraces) -> tuple[TraceEntry, ...]:
-        return tuple(map(without_reserved, self._newest(m.passport_key, m.top_k)))
+        return tuple(without_reserved(trace.entry()) for trace in self._newest(m.passport_key, m.top_k))
 
     @handles(RecentCalls)
     def recent_calls(self, m: RecentCalls) -> tuple[str, ...]:
-        return tuple(entry.tool for entry in self._newest(m.passport_key, CALLS_READ))
+        return tuple(trace.tool for trace in self._newest(m.passport_key, CALLS_READ))
 
-    def _newest(self, passport_key: str, most: int) -> tuple[TraceEntry, ...]:
+    def _newest(self, passport_key: str, most: int) -> tuple[Trace, ...]:
         ring = self._rings.get(passport_key)
         return () if ring is None else ring.newest(most, now_us=self._clock.now_us())

@@ -60,7 +60,7 @@ def invocation(
     request_id: str | int | float | None = None,
     raw_args: bool = False,
 ) -> Invocation:
-    """What the ledger says of a call whose trace is `entry`.
+    """What the ledger says of a call whose trace shows `entry`.
 
     `label` is the tool's name, or `unknown`; `result_bytes` the size of the result, or of the error's message.
     `raw_args` asks for the arguments themselves, which are left out all the same above `MOST_RAW_ARGS_BYTES`.

@@ -24,11 +24,6 @@ def of_size(size_bytes: int) -> int:
     return max(size_bytes // _BYTES_PER_TOKEN, 1)
 
 
-def of_message(text: str) -> int:
-    """Tokens of a text that is sent as it is, such as an error's message (protocol section 10)."""
-    return of_size(utf8_size(text))
-
-
 def of_json(value: object) -> int:
     """Tokens of a JSON value in its compact form (protocol section 10)."""
     return of_size(len(_encode(value)))

@@ -1,6 +1,6 @@
 """What is kept of a finished call in memory, for a while: which tool, to what effect, how it went (protocol 11.1).
 
-An entry holds text that callers send: names, an entity, a key, arguments. Each piece is cut, so that an entry has at
+A trace holds text that callers send: names, an entity, a key, arguments. Each piece is cut, so that a trace has at
 most `MOST_SIGNATURE_BYTES` and four times `MOST_NAME_BYTES` of it, 1.5 KiB, however large the call was.
 """
 
@@ -31,6 +31,7 @@ _PAGING: Final = frozenset(
 _NOT_SHOWN: Final = ("__agent::", "__ops::", "__bootstrap__::", "__session_binding__::", "__reverify_receipts__::")
 
 _encode: Final = msgspec.json.Encoder().encode
+_decode: Final = msgspec.json.Decoder().decode
 
 
 class Effect(StrEnum):
@@ -59,8 +60,8 @@ class PredictedEffect(msgspec.Struct, frozen=True, gc=False):
     ts_us: int
 
 
-class TraceEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """One call as it is kept and shown. `ts_us` is when it finished, in microseconds since the Unix epoch."""
+class TraceEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One call as it is shown. `ts_us` is when it finished, in microseconds since the Unix epoch."""
 
     tool: str
     turn_id: str | None = None
@@ -71,6 +72,44 @@ class TraceEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     response_tokens: int | None = None
 
 
+class Said(msgspec.Struct, frozen=True, gc=False):
+    """What the arguments of a call say of it; `entity` and `key` are empty where they name none."""
+
+    turn_id: str | None
+    entity: str
+    key: str
+    signature: str
+
+
+class Trace(msgspec.Struct, frozen=True, gc=False):
+    """One call as it is kept. Every call makes one and few are ever looked at, so short arguments are kept as they came
+    (JSON), and read when somebody looks."""
+
+    tool: str
+    ts_us: int
+    kind: Effect
+    outcome: Outcome
+    response_tokens: int | None
+    arguments: bytes | Said
+
+    @property
+    def said(self) -> Said:
+        return said_by(self.tool, _decode(self.arguments)) if isinstance(self.arguments, bytes) else self.arguments
+
+    def entry(self) -> TraceEntry:
+        """The call as it is shown, with the one effect that it was predicted to have (protocol contract 6)."""
+        said = self.said
+        return TraceEntry(
+            tool=self.tool,
+            turn_id=said.turn_id,
+            ts_us=self.ts_us,
+            predicted_effects=(PredictedEffect(self.kind, said.entity, said.key, self.ts_us),),
+            outcome=self.outcome,
+            signature=said.signature,
+            response_tokens=self.response_tokens,
+        )
+
+
 class Traces(msgspec.Struct, frozen=True):
     """Entries, newest first, and how many they are."""
 
@@ -78,35 +117,37 @@ class Traces(msgspec.Struct, frozen=True):
     count: int
 
 
-def trace_entry(
-    tool: str, effect: Effect, arguments: object, *, ok: bool, ts_us: int, response_tokens: int | None = None
-) -> TraceEntry:
-    """The entry of a call of `tool`, a name as the caller gave it, which finished at `ts_us`."""
-    return TraceEntry(
-        tool=cut(tool, MOST_NAME_BYTES),
-        turn_id=text_argument(arguments, "turn_id"),
-        ts_us=ts_us,
-        predicted_effects=(predicted_effect(effect, arguments, ts_us=ts_us),),
-        outcome=Outcome.OK if ok else Outcome.ERROR,
-        signature=signature_of(tool, arguments),
-        response_tokens=response_tokens,
-    )
+def trace_of(
+    tool: str,
+    effect: Effect,
+    arguments: object,
+    text: bytes,
+    *,
+    ok: bool,
+    ts_us: int,
+    response_tokens: int | None = None,
+) -> Trace:
+    """The trace of a call of `tool`, a name as the caller gave it, which finished at `ts_us`. `text` is `arguments` as
+    JSON."""
+    tool = cut(tool, MOST_NAME_BYTES)
+    kept = text if len(text) <= MOST_SIGNATURE_BYTES else said_by(tool, arguments)
+    return Trace(tool, ts_us, effect, Outcome.OK if ok else Outcome.ERROR, response_tokens, kept)
 
 
-def predicted_effect(effect: Effect, arguments: object, *, ts_us: int) -> PredictedEffect:
-    """What a call with these arguments is predicted to do: exactly one thing (protocol contract 6)."""
-    return PredictedEffect(
-        kind=effect,
-        entity=text_argument(arguments, "entity") or "",
-        key=text_argument(arguments, "key") or "",
-        ts_us=ts_us,
+def said_by(tool: str, arguments: object) -> Said:
+    """What `arguments` say of a call of `tool`; each text is cut."""
+    return Said(
+        text_argument(arguments, "turn_id"),
+        text_argument(arguments, "entity") or "",
+        text_argument(arguments, "key") or "",
+        signature_of(tool, arguments),
     )
 
 
 def text_argument(arguments: object, name: str) -> str | None:
     """The start, `MOST_NAME_BYTES` long, of the argument `name` where it is a text."""
-    value = arguments.get(name) if isinstance(arguments, dict) else None
-    return cut(value, MOST_NAME_BYTES) if isinstance(value, str) else None
+    value = arguments.get(name) if type(arguments) is dict else None
+    return cut(value, MOST_NAME_BYTES) if type(value) is str else None
 
 
 def signature_of(tool: str, arguments: object) -> str:
@@ -116,7 +157,8 @@ def signature_of(tool: str, arguments: object) -> str:
     have different signatures all the same.
     """
     tool = cut(tool, MOST_NAME_BYTES)
-    kept = {key: value for key, value in _members(arguments).items() if key not in _PAGING}
+    members = arguments if isinstance(arguments, dict) else {}
+    kept = {key: value for key, value in members.items() if key not in _PAGING}
     pieces, size = [f"{tool}("], 0
     for piece in _rendered_members(kept):
         pieces.append(piece)
@@ -128,10 +170,6 @@ def signature_of(tool: str, arguments: object) -> str:
         return text
     ending = f"…#{short_hash(canonical_json(kept))}"
     return cut(text, MOST_SIGNATURE_BYTES - utf8_size(ending)) + ending
-
-
-def _members(arguments: object) -> Mapping[str, object]:
-    return arguments if isinstance(arguments, dict) else {}
 
 
 def _rendered(value: object) -> Iterator[str]:
@@ -160,34 +198,32 @@ def _rendered_members(members: Mapping[str, object]) -> Iterator[str]:
 
 @define
 class Ring:
-    """The newest entries of one caller: at most `MOST_ENTRIES`, none older than `ttl_us`; the oldest go first.
+    """The newest traces of one caller: at most `MOST_ENTRIES`, none older than `ttl_us`; the oldest go first.
 
-    Entries are in the order in which they came. A clock that was set back makes none of them go early.
+    They are in the order in which they came. A clock that was set back makes none of them go early.
     """
 
     ttl_us: int
-    _entries: deque[TraceEntry] = field(init=False, factory=lambda: deque(maxlen=MOST_ENTRIES))
+    _traces: deque[Trace] = field(init=False, factory=lambda: deque(maxlen=MOST_ENTRIES))
 
-    def push(self, entry: TraceEntry, *, now_us: int) -> None:
-        self._entries.append(entry)
+    def push(self, trace: Trace, *, now_us: int) -> None:
+        self._traces.append(trace)
         self._drop_old(now_us)
 
-    def newest(self, most: int, *, now_us: int) -> tuple[TraceEntry, ...]:
-        """Up to `most` entries, newest first."""
+    def newest(self, most: int, *, now_us: int) -> tuple[Trace, ...]:
+        """Up to `most` of them, newest first."""
         self._drop_old(now_us)
-        return tuple(islice(reversed(self._entries), most))
+        return tuple(islice(reversed(self._traces), most))
 
     def _drop_old(self, now_us: int) -> None:
-        while self._entries and now_us - self._entries[0].ts_us > self.ttl_us:
-            self._entries.popleft()
+        while self._traces and now_us - self._traces[0].ts_us > self.ttl_us:
+            self._traces.popleft()
 
 
 def without_reserved(entry: TraceEntry) -> TraceEntry:
-    """`entry` as it is shown: effects on the daemon's own entities and on private names are left out."""
+    """`entry` as its caller may see it: effects on the daemon's own entities and on private names are left out."""
     shown = tuple(effect for effect in entry.predicted_effects if not effect.entity.startswith(_NOT_SHOWN))
-    return (
-        entry if len(shown) == len(entry.predicted_effects) else msgspec.structs.replace(entry, predicted_effects=shown)
-    )
+    return msgspec.structs.replace(entry, predicted_effects=shown)
 
 
 def within_budget(entries: Sequence[TraceEntry], token_budget: int) -> Traces:

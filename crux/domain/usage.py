@@ -18,15 +18,15 @@ class Usage(msgspec.Struct, frozen=True):
     @property
     def used(self) -> int:
         """Tokens both ways."""
-        return _sum(self.tokens_in, self.tokens_out)
+        return min(self.tokens_in + self.tokens_out, MOST)
 
     def plus(self, *, tokens_in: int, tokens_out: int, declared_budget: int) -> "Usage":
         """The totals after one more call."""
         return Usage(
-            _sum(self.calls, 1),
-            _sum(self.tokens_in, tokens_in),
-            _sum(self.tokens_out, tokens_out),
-            _sum(self.declared_budget_in, declared_budget),
+            min(self.calls + 1, MOST),
+            min(self.tokens_in + tokens_in, MOST),
+            min(self.tokens_out + tokens_out, MOST),
+            min(self.declared_budget_in + declared_budget, MOST),
         )
 
 
@@ -34,7 +34,3 @@ def declared_budget(arguments: object) -> int | None:
     """The `token_budget` that a call declares; None where it is no whole number from 0 on."""
     budget = arguments.get("token_budget") if isinstance(arguments, dict) else None
     return budget if type(budget) is int and budget >= 0 else None
-
-
-def _sum(one: int, other: int) -> int:
-    return min(one + other, MOST)

@@ -12,14 +12,17 @@ from crux.actors.mailbox import Mailbox
 from crux.actors.meter import RecordUsage
 from crux.actors.traces import RecordTrace
 from crux.domain.ledger import invocation
-from crux.domain.tokens import of_json, of_size
-from crux.domain.traces import Effect, trace_entry
+from crux.domain.tokens import of_size
+from crux.domain.traces import Effect, trace_of
 from crux.domain.usage import declared_budget
 from crux.tools.pipeline import Finished
 from crux.tools.registry import Call
 
 # Takes the label of a call, whether it went well, its seconds, and its tokens both ways.
 Observe = Callable[[str, bool, float, int], None]
+
+
+_encode = msgspec.json.Encoder().encode
 
 
 @frozen
@@ -37,25 +40,27 @@ class Recorder:
 
     def __call__(self, call: Call, finished: Finished) -> None:
         key, arguments = call.passport_key, finished.arguments
-        tokens_in, tokens_out = of_json(arguments), of_size(finished.output_bytes)
+        text = _encode(arguments)
+        tokens_in, tokens_out = of_size(len(text)), of_size(finished.output_bytes)
         self.observe(finished.label, finished.ok, finished.elapsed_s, tokens_in + tokens_out)
         self.meter.tell(RecordUsage(key, tokens_in, tokens_out, declared_budget(arguments) or 0))
         if self.traces is None and self.ledger is None:
             return
-        entry = trace_entry(
+        trace = trace_of(
             finished.name,
             Effect.TOOL_DISPATCH if finished.tool is None else finished.tool.effect,
             arguments,
+            text,
             ok=finished.ok,
             ts_us=call.services.clock.now_us(),
             response_tokens=tokens_out,
         )
         if self.traces is not None:
-            self.traces.tell(RecordTrace(key, entry))
+            self.traces.tell(RecordTrace(key, trace))
         if self.ledger is not None:
             self.ledger.record(
                 invocation(
-                    entry,
+                    trace.entry(),
                     arguments,
                     label=finished.label,
                     passport=key,

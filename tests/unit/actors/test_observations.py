@@ -40,7 +40,7 @@ from crux.domain.observations import (
 )
 from crux.domain.privacy import RAW_ADMIN
 from crux.domain.surface import SurfaceMode
-from crux.domain.traces import Effect, trace_entry
+from crux.domain.traces import Effect, trace_of
 from crux.errors import ActorFailed, NoAnswer, PayloadTooLarge, StorageFull, StorageUnavailable
 from crux.storage.engine import SqliteEngine
 from crux.storage.writer import Outcomes
@@ -297,7 +297,7 @@ async def test_a_mark_that_was_not_kept_does_not_count(rig: Rig) -> None:
 async def test_the_ledger_of_a_passport_holds_its_calls_and_each_new_offer(rig: Rig) -> None:
     lost = FailureCount("ledger entries")
     ledger = Ledger(rig.observations, lost)
-    entry = trace_entry("query", Effect.FACT_READ, {}, ok=True, ts_us=1)
+    entry = trace_of("query", Effect.FACT_READ, {}, b"{}", ok=True, ts_us=1).entry()
     for names in (["a"], ["a"], ["a", "b"]):
         ledger.record(offer("bob", names, SurfaceMode.FULL))
         ledger.record(invocation(entry, {}, label="query", passport="bob", result_bytes=1, latency_us=1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 import trio
 
@@ -10,7 +11,7 @@ from crux.actors.mailbox import Mailbox
 from crux.actors.supervisor import Supervised, start_all
 from crux.actors.traces import RecentCalls, RecentTraces, RecordTrace, TraceRing
 from crux.domain.surface import CALLS_READ
-from crux.domain.traces import Effect, TraceEntry, trace_entry
+from crux.domain.traces import Effect, TraceEntry, trace_of
 from tests.conftest import HandClock
 
 TTL_S = 60
@@ -29,9 +30,11 @@ async def ring(nursery: trio.Nursery, clock: HandClock) -> Mailbox:
 
 
 def record(ring: Mailbox, clock: HandClock, tool: str, *, caller: str = "bob", entity: str = "") -> TraceEntry:
-    entry = trace_entry(tool, Effect.FACT_READ, {"entity": entity}, ok=True, ts_us=clock.now_us())
-    assert ring.tell(RecordTrace(caller, entry))
-    return entry
+    arguments = {"entity": entity}
+    text = msgspec.json.encode(arguments)
+    trace = trace_of(tool, Effect.FACT_READ, arguments, text, ok=True, ts_us=clock.now_us())
+    assert ring.tell(RecordTrace(caller, trace))
+    return trace.entry()
 
 
 async def test_a_caller_sees_its_own_newest_calls(ring: Mailbox, clock: HandClock) -> None:

@@ -1,6 +1,7 @@
 import json
 from typing import Any
 
+import msgspec
 import pytest
 from blake3 import blake3
 from hypothesis import given
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 from crux.domain.ledger import MOST_RAW_ARGS_BYTES, Invocation, invocation, observation_of, offer
 from crux.domain.observations import NewObservation, check_observation
 from crux.domain.surface import SurfaceMode
-from crux.domain.traces import MOST_NAME_BYTES, Effect, trace_entry
+from crux.domain.traces import MOST_NAME_BYTES, Effect, trace_of
 
 NOW = 1_800_000_000_000_000
 
@@ -19,7 +20,9 @@ def hash_of(text: str) -> str:
 
 
 def called(arguments: object, ok: bool = True, **more: Any) -> Invocation:
-    entry = trace_entry("store_fact", Effect.FACT_WRITE, arguments, ok=ok, ts_us=NOW)
+    entry = trace_of(
+        "store_fact", Effect.FACT_WRITE, arguments, msgspec.json.encode(arguments), ok=ok, ts_us=NOW
+    ).entry()
     known: dict[str, Any] = {"label": "store_fact", "passport": "alice", "result_bytes": 402, "latency_us": 1234}
     return invocation(entry, arguments, **(known | more))
 

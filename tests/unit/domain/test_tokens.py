@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crux.domain.tokens import of_json, of_message, of_size, of_text, utf8_size
+from crux.domain.tokens import of_json, of_size, of_text, utf8_size
 
 
 @given(st.text())
@@ -33,8 +33,3 @@ def test_what_is_sent_costs_a_token_for_each_four_bytes_full_and_at_least_one(si
 )
 def test_a_json_value_costs_its_compact_form(value: object, tokens: int) -> None:
     assert of_json(value) == tokens
-
-
-@pytest.mark.parametrize(("text", "tokens"), [("", 1), ("a" * 400, 100), ("a" * 403, 100), ("é" * 8, 4)])
-def test_a_message_costs_its_own_bytes(text: str, tokens: int) -> None:
-    assert of_message(text) == tokens

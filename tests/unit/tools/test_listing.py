@@ -18,7 +18,7 @@ from crux.domain.privacy import Viewer
 from crux.domain.rcx_validation import examine
 from crux.domain.router import Router
 from crux.domain.surface import SurfaceMode
-from crux.domain.traces import Effect, trace_entry
+from crux.domain.traces import Effect, trace_of
 from crux.tools.facts import NoArguments
 from crux.tools.listing import Listing
 from crux.tools.registry import Call, Catalogue, Services, Tier, Tool, tool
@@ -73,8 +73,8 @@ async def test_a_dynamic_list_follows_each_caller_s_own_intent_and_calls(stack: 
     assert await names(listing, services, "bob") == ["first", "second"]
     await services.intents.ask(DeclareIntent("bob", "audit_review"))
     assert await names(listing, services, "bob") == ["first", "second", "learn"]
-    entry = trace_entry("plain", Effect.TOOL_DISPATCH, {}, ok=True, ts_us=stack.clock.now_us())
-    services.traces.tell(RecordTrace("bob", entry))
+    trace = trace_of("plain", Effect.TOOL_DISPATCH, {}, b"{}", ok=True, ts_us=stack.clock.now_us())
+    services.traces.tell(RecordTrace("bob", trace))
     assert await names(listing, services, "bob") == ["first", "second", "learn", "plain"]
     for other in ("eve", None):
         assert await names(listing, services, other) == ["first", "second"]

@@ -58,14 +58,15 @@ async def test_everybody_hears_of_a_finished_call_once(deaf_services: Services, 
     recorder(boxes, counted)(call_of(deaf_services), DONE)
     assert counted.calls == [("store_fact", True, 0.25, TOKENS_IN + 100)]
     assert told(boxes["meter"]) == [RecordUsage("bob", TOKENS_IN, 100, 50)]
-    (trace,) = told(boxes["traces"])
-    assert isinstance(trace, RecordTrace)
-    assert (trace.passport_key, trace.entry.tool, trace.entry.turn_id) == ("bob", "store_fact", "t1")
-    assert (trace.entry.outcome, trace.entry.response_tokens) == (Outcome.OK, 100)
-    (effect,) = trace.entry.predicted_effects
+    (recorded,) = told(boxes["traces"])
+    assert isinstance(recorded, RecordTrace)
+    entry = recorded.trace.entry()
+    assert (recorded.passport_key, entry.tool, entry.turn_id) == ("bob", "store_fact", "t1")
+    assert (entry.outcome, entry.response_tokens) == (Outcome.OK, 100)
+    (effect,) = entry.predicted_effects
     assert (effect.kind, effect.entity, effect.key) == ("fact_write", "a", "k")
-    (entry,) = told(boxes["observations"])
-    payload = json.loads(entry.new.payload)
+    (append,) = told(boxes["observations"])
+    payload = json.loads(append.new.payload)
     assert (payload["tool"], payload["passport"], payload["request_id"]) == ("store_fact", "bob", "r1")
     assert (payload["result_bytes"], payload["latency_ms"], payload["token_budget_in"]) == (400, 250.0, 50)
     assert "args_raw" not in payload
@@ -87,9 +88,9 @@ async def test_what_nothing_answered_to_is_unknown_and_traced_as_it_was_called(
     recorder(boxes, counted)(call_of(deaf_services, None), failed)
     assert counted.calls[0][:2] == ("unknown", False)
     assert told(boxes["meter"]) == [RecordUsage("__anon__", 1, 100, 0)]
-    (trace,) = told(boxes["traces"])
-    assert (trace.entry.tool, trace.entry.outcome) == ("nothing", Outcome.ERROR)
-    assert trace.entry.predicted_effects[0].kind == "tool_dispatch"
+    entry = told(boxes["traces"])[0].trace.entry()
+    assert (entry.tool, entry.outcome) == ("nothing", Outcome.ERROR)
+    assert entry.predicted_effects[0].kind == "tool_dispatch"
     payload = json.loads(told(boxes["observations"])[0].new.payload)
     assert payload["tool"] == "unknown"
     assert "request_id" not in payload
