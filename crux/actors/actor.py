@@ -97,6 +97,11 @@ class Accountant(BatchActor):
     """Handles what waits as one batch, each message by its own handler, none of which may wait: for figures that many
     tell and few ask for."""
 
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if any(is_async for _, is_async in cls._handlers.values()):
+            raise TypeError(f"a handler of {cls.__name__} may not wait")
+
     async def handle(self, messages: Sequence[Message[Any]]) -> Sequence[object]:
         return [self._outcome(message) for message in messages]
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
+
 from attrs import frozen
 
 from crux.actors.actor import Actor, handles
 from crux.actors.clock import Clock
+from crux.domain.bounds import put_latest
+from crux.domain.callers import MOST_CALLERS
 from crux.domain.messages import Message
 from crux.domain.surface import IntentRecord
-
-MOST_CALLERS = 1024
 
 
 @frozen
@@ -39,17 +41,15 @@ class IntentMap(Actor):
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._records: dict[str, IntentRecord] = {}
+        self._records: OrderedDict[str, IntentRecord] = OrderedDict()
 
     @handles(DeclareIntent)
     def declare_intent(self, m: DeclareIntent) -> None:
-        self._records.pop(m.passport_key, None)  # what is declared again becomes the newest
         record = IntentRecord.declared(m.text, now_us=self._clock.now_us())
         if record is None:
-            return
-        if len(self._records) >= MOST_CALLERS:
-            del self._records[next(iter(self._records))]
-        self._records[m.passport_key] = record
+            self._records.pop(m.passport_key, None)
+        else:
+            put_latest(self._records, m.passport_key, record, MOST_CALLERS)
 
     @handles(CurrentIntent)
     def current_intent(self, m: CurrentIntent) -> str | None:

@@ -114,14 +114,13 @@ class Introspector(Actor):
             nursery.start_soon(self._look_up, token, digest, stranger, mailbox)
         self._under_way[digest].append(envelope)
         self._waiting += 1
-        mailbox.defer(envelope)
         return None
 
     async def _look_up(self, token: str, digest: bytes, stranger: bool, mailbox: Mailbox) -> None:
         began = trio.current_time()
         try:
             state = await self._ask(token)
-            reply = NOBODY if state is None else Introspected(self._rules.identity_of(state))
+            reply = Introspected(self._rules.identity_of(state)) if state and state.active else NOBODY
         except Exception:
             for envelope in self._under_way[digest]:
                 mailbox.resume(envelope)  # the crash is about these; what else is under way gets a new turn
@@ -134,14 +133,20 @@ class Introspector(Actor):
         mailbox.figures.handling.observe(trio.current_time() - began, len(waiting))
 
     async def _ask(self, token: str) -> TokenState | None:
+        """What the server says of the token; None where it gave no answer that can be read."""
         with trio.move_on_after(INTROSPECTION_S):
             body = await self._introspect(token)
-            return None if body is None else read_introspection(body)
+            state = None if body is None else read_introspection(body)
+            if body is not None and state is None:
+                log.warning("the authorization server's answer is not understood", size_bytes=len(body))
+            return state
         log.warning("the authorization server did not answer in time", deadline_s=INTROSPECTION_S)
         return None
 
     def _remember(self, digest: bytes, state: TokenState | None, reply: Introspected, stranger: bool) -> None:
-        if state is None:
+        if state is None:  # no answer says nothing of the token
+            return
+        if not state.active:
             self._vouched.drop(digest)
             return
         now = trio.current_time()

@@ -88,7 +88,6 @@ class Mailbox:
         self.figures = Figures()
         self._queue: deque[Envelope] = deque()
         self._in_hand: list[Envelope] = []
-        self._deferred: set[Envelope] = set()
         self._unanswered: set[Envelope] = set()
         self._room = trio.lowlevel.ParkingLot()
         self._receiver: trio.lowlevel.Task | None = None
@@ -173,26 +172,19 @@ class Mailbox:
                 self._room.unpark()
         return self._in_hand
 
-    def defer(self, envelope: Envelope) -> None:
-        """Keep an envelope in hand beyond its turn, until it is settled or `resume` ends that."""
-        self._deferred = {earlier for earlier in self._deferred if earlier.awaited}
-        self._deferred.add(envelope)
-
     def resume(self, envelope: Envelope) -> None:
-        """Take a deferred envelope back in hand: what happens now is about it."""
-        self._deferred.discard(envelope)
+        """Take an envelope back in hand that an actor kept beyond its turn: what happens now is about it."""
         self._in_hand.append(envelope)
 
     def fail_in_hand(self, error: Exception) -> None:
-        """After a crash: answer with `error` what was in hand and not answered; what was deferred waits for a new
-        turn."""
+        """After a crash: answer with `error` what was in hand and not answered. What was kept beyond its turn waits for
+        a new one."""
         for envelope in self._in_hand:
             if envelope.awaited:
                 envelope.fail(error)
                 self.figures.crashed += 1
         self._in_hand = []
-        innocent = [envelope for envelope in self._deferred if envelope.awaited]
-        self._deferred.clear()
+        innocent = [envelope for envelope in self._unanswered if envelope.started]
         for envelope in innocent:
             envelope.started = False
         self._queue.extendleft(innocent)

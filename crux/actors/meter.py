@@ -8,10 +8,9 @@ from attrs import frozen
 
 from crux.actors.actor import Accountant, handles
 from crux.domain.bounds import put_latest
+from crux.domain.callers import MOST_CALLERS
 from crux.domain.messages import Message
 from crux.domain.usage import Usage
-
-MOST_CALLERS = 1024
 
 _NOTHING = Usage()
 

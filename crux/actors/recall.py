@@ -14,8 +14,8 @@ from attrs import evolve
 from crux.actors.actor import Actor, settle
 from crux.actors.mailbox import Envelope, Mailbox
 from crux.domain.bounds import put_latest
-from crux.domain.commands import CountRecalls, Found, Search
-from crux.domain.facts import Recalls
+from crux.domain.commands import CountRecalls, Found, Page, Search
+from crux.domain.facts import Fact, Recalls
 from crux.domain.messages import Message
 from crux.errors import CruxError, Overloaded
 from crux.storage.engine import Engine
@@ -68,19 +68,22 @@ class Recall(Actor):
             recalls = Recalls(1 if known is None else known.count + 1, recalled.now_us)
             put_latest(self._recalls, fact_id, recalls, MOST_RECALLED)
 
-    def _told(self, found: object) -> object:
-        """What was found, each fact with its recalls."""
-        if not (self._recalls and isinstance(found, Found)):
-            return found
-        facts = (msgspec.structs.replace(fact, recalls=self._recalls.get(fact.fact_id)) for fact in found.facts)
-        return evolve(found, facts=tuple(facts))
+    def _told(self, reply: Any) -> Any:
+        """What was read, each fact with its recalls."""
+        match reply:
+            case Fact():
+                return msgspec.structs.replace(reply, recalls=self._recalls.get(reply.fact_id))
+            case Found() | Page() if self._recalls:
+                return evolve(reply, facts=tuple(map(self._told, reply.facts)))
+            case tuple() if self._recalls:
+                return tuple(map(self._told, reply))
+        return reply
 
     def _read_apart(self, envelope: Envelope, mailbox: Mailbox, nursery: trio.Nursery) -> None:
         if self._slow >= SLOW_READS:
             settle(envelope, Overloaded(f"{SLOW_READS} slow searches are under way; try again"), mailbox)
             return
         self._slow += 1
-        mailbox.defer(envelope)
         nursery.start_soon(self._finish, envelope, mailbox)
 
     async def _finish(self, envelope: Envelope, mailbox: Mailbox) -> None:

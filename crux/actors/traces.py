@@ -9,11 +9,10 @@ from attrs import frozen
 from crux.actors.actor import Accountant, handles
 from crux.actors.clock import Clock
 from crux.domain.bounds import put_latest
+from crux.domain.callers import MOST_CALLERS
 from crux.domain.messages import Message
 from crux.domain.surface import CALLS_READ
 from crux.domain.traces import Ring, Trace, TraceEntry, without_reserved
-
-MOST_CALLERS = 1024
 
 
 @frozen

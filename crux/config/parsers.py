@@ -27,7 +27,6 @@ class AuthMode(Enum):
 _E = TypeVar("_E", bound=Enum)
 
 _SWITCH = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
-_OFF = frozenset({"", "0", "false", "off", "no"})
 _HOST_NAME = re.compile(r"(?=.{1,253}\Z)[a-z0-9_][a-z0-9_-]{0,62}(?:\.[a-z0-9_][a-z0-9_-]{0,62})*\.?")
 _JWKS_SPELLINGS = frozenset({"jwt_jwks", "jwks", "oidc", "jwt_oidc"})
 _AUTH_MODES = {
@@ -58,9 +57,9 @@ def switch(value: str) -> bool:
         raise ValueError("1, true, yes or on, or 0, false, no or off") from None
 
 
-def truthy(value: str) -> bool:
-    """On, unless it is one of the few words for off, or blank (protocol contract 16)."""
-    return value.strip().lower() not in _OFF
+def flag(value: str) -> bool:
+    """A switch that is off where it is set to nothing (protocol contract 16)."""
+    return bool(value.strip()) and switch(value)
 
 
 def whole(least: int, most: int | None = None) -> Callable[[str], int]:

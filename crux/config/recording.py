@@ -14,10 +14,9 @@ class RecordingSettings:
         True,
         env="CORECRUXD_FEATURE_TOOL_TRACES",
         group=Group.RECORDING,
-        parse=parsers.truthy,
+        parse=parsers.flag,
         keep_empty=True,
-        meaning="Keeps each agent's newest calls in memory, also for the dynamic tool list; empty, `0`, `false`, `off` "
-        "or `no` ends that.",
+        meaning="Keeps each agent's newest calls in memory, also for the dynamic tool list.",
     )
     tool_traces_ttl_s: int = setting(
         3600,
@@ -30,7 +29,7 @@ class RecordingSettings:
         False,
         env="CORECRUXD_FEATURE_TOOL_LEDGER",
         group=Group.RECORDING,
-        parse=parsers.truthy,
+        parse=parsers.flag,
         keep_empty=True,
         meaning="Writes each call, and each list of tools that differs from the last, into the agent's ledger in the "
         "database: hashes and sizes, not what was said.",
@@ -39,7 +38,7 @@ class RecordingSettings:
         False,
         env="CORECRUXD_TOOL_LEDGER_RAW_ARGS",
         group=Group.RECORDING,
-        parse=parsers.truthy,
+        parse=parsers.flag,
         keep_empty=True,
         meaning="Writes the arguments themselves there too, up to 16 KiB of a call.",
     )
@@ -47,7 +46,7 @@ class RecordingSettings:
         False,
         env="CORECRUXD_FEATURE_AUDIT_ENVELOPE",
         group=Group.RECORDING,
-        parse=parsers.truthy,
+        parse=parsers.flag,
         keep_empty=True,
         meaning="Puts beside the results of some tools which facts and receipts they draw on (`_meta.envelope`).",
     )

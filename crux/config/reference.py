@@ -15,8 +15,8 @@ _INTRODUCTION = f"""\
 Each setting is taken from its environment variable, else from the YAML file, else from its default. The daemon reads
 them once, when it starts, and `crux config` prints what it would run with and where each value came from.
 
-- A variable that is set to nothing counts as unset, but for the agent tokens and for the switches of what is recorded
-  of calls, where nothing means off.
+- A variable that is set to nothing counts as unset. For the agent tokens it is an error, and for the switches under
+  "Recording of calls" it means off.
 - A value that cannot be used stops the start with one line that says what was expected.
 - Switches take `1`, `true`, `yes`, `on` and `0`, `false`, `no`, `off`, in any case.
 - Secrets come from the environment only and are never printed.

@@ -5,6 +5,9 @@ from typing import TypeVar
 
 from crux.domain.tokens import utf8_size
 
+# A name that a caller made up is echoed as far as this goes.
+NAME_SHOWN = 200
+
 K = TypeVar("K")
 V = TypeVar("V")
 

@@ -3,6 +3,8 @@
 from typing import Final
 
 ANONYMOUS_KEY: Final = "__anon__"
+# Callers of whom something is kept in memory; of more, those heard of last.
+MOST_CALLERS: Final = 1024
 
 
 def passport_key(agent: str | None) -> str:

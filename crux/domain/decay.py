@@ -10,8 +10,8 @@ from enum import StrEnum
 
 from attrs import field, frozen
 
-_HOUR_US = 3_600_000_000
-_DAY_US = 24 * _HOUR_US
+HOUR_US = 3_600_000_000
+DAY_US = 24 * HOUR_US
 
 _STALE_FACTOR = 0.5
 _SALIENCE_CAP = 4.0
@@ -55,9 +55,9 @@ class DecayPolicy:
     @_thresholds.default
     def _in_us(self) -> Mapping[Horizon, int]:
         return {
-            Horizon.VOLATILE: self.volatile_hours * _HOUR_US,
-            Horizon.MEDIUM: self.medium_days * _DAY_US,
-            Horizon.STABLE: self.stable_days * _DAY_US,
+            Horizon.VOLATILE: self.volatile_hours * HOUR_US,
+            Horizon.MEDIUM: self.medium_days * DAY_US,
+            Horizon.STABLE: self.stable_days * DAY_US,
         }
 
     def threshold_us(self, horizon: Horizon) -> int | None:
@@ -122,4 +122,4 @@ def effective_confidence(confidence: float, freshness: Freshness) -> float:
 
 def age_hours(anchor_us: int, now_us: int) -> int:
     """Whole hours since the anchor; 0 for an anchor in the future."""
-    return max((now_us - anchor_us) // _HOUR_US, 0)
+    return max((now_us - anchor_us) // HOUR_US, 0)

@@ -7,17 +7,13 @@ from collections.abc import Iterable, Mapping
 
 from attrs import field, frozen
 
-from crux.domain.decay import DecayPolicy, Freshness, Horizon, freshness
+from crux.domain.decay import DAY_US, HOUR_US, DecayPolicy, Freshness, Horizon, freshness
 from crux.domain.facts import DEFAULT_TENANT, Fact
-from crux.domain.privacy import split_entity
+from crux.domain.privacy import NEVER_NAMED, split_entity
+from crux.domain.recall import Autonomy
 
-# Facts under these stored names are never named in an envelope, not even to their owner (memory contract 1.6).
-RESERVED = ("__agent::", "__ops::", "__bootstrap__::", "__session_binding__::", "__reverify_receipts__::")
 # How old a fact without a horizon may be and still count as fresh here.
 FRESH_DAYS = 30
-
-_HOUR_US = 3_600_000_000
-_DAY_US = 24 * _HOUR_US
 
 
 @frozen
@@ -29,15 +25,6 @@ class Remembered:
     age_days: int | None
     age_hours: int | None
     freshness: Freshness
-
-
-@frozen
-class Autonomy:
-    """What the call drew on: a capability, credits, and whose they are."""
-
-    capability: str
-    cost_credits: int
-    scope: str
 
 
 @frozen
@@ -55,7 +42,7 @@ def envelope_of_facts(
     facts: Iterable[Fact], *, agent: str | None, node_id: str, base_url: str, now_us: int, policy: DecayPolicy
 ) -> Envelope:
     """The envelope of an answer that shows `facts`. `base_url` is that of the HTTP API, without a trailing slash."""
-    named = [fact for fact in facts if not fact.entity.startswith(RESERVED)]
+    named = [fact for fact in facts if not fact.entity.startswith(NEVER_NAMED)]
     receipts = tuple(dict.fromkeys(fact.source_receipt for fact in named if fact.source_receipt is not None))
     verify = f"{base_url}/v1/receipts/{receipts[0]}/verification?tenant_id={DEFAULT_TENANT}" if receipts else None
     return Envelope(
@@ -72,15 +59,15 @@ def _remembered(fact: Fact, now_us: int, policy: DecayPolicy) -> Remembered:
     return Remembered(
         fact_id=fact.fact_id,
         topic=split_entity(fact.entity)[1],
-        age_days=age_us // _DAY_US if known else None,
-        age_hours=age_us // _HOUR_US if known else None,
+        age_days=age_us // DAY_US if known else None,
+        age_hours=age_us // HOUR_US if known else None,
         freshness=_freshness(fact, age_us, now_us, policy),
     )
 
 
 def _freshness(fact: Fact, age_us: int, now_us: int, policy: DecayPolicy) -> Freshness:
     if fact.horizon is not Horizon.NONE:
-        return freshness(fact.horizon, fact.anchor_us, now_us, policy)
+        return freshness(fact.horizon, fact.anchor_us, now_us, policy, fact.salience)
     if age_us < 0:
         return Freshness.UNKNOWN
-    return Freshness.FRESH if age_us // _DAY_US <= FRESH_DAYS else Freshness.STALE
+    return Freshness.FRESH if age_us // DAY_US <= FRESH_DAYS else Freshness.STALE

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import msgspec
 from attrs import frozen
 
-from crux.domain.decay import Horizon, default_horizon, horizon_from_prose
+from crux.domain.decay import Horizon, default_horizon, horizon_from_prose, salience
 from crux.domain.privacy import PrivacyRules, Viewer, private_entity, reserved_prefix, split_entity
 from crux.domain.tokens import of_text
 from crux.errors import Denied, InvalidArgument
@@ -19,6 +19,11 @@ class Recalls(msgspec.Struct, frozen=True, gc=False):
 
     count: int
     last_us: int
+
+    @property
+    def salience(self) -> float:
+        """How much longer they keep the fact fresh."""
+        return salience(self.count)
 
 
 class Fact(msgspec.Struct, frozen=True, gc=False):
@@ -52,6 +57,11 @@ class Fact(msgspec.Struct, frozen=True, gc=False):
     def anchor_us(self) -> int:
         """The moment that decay counts from."""
         return self.reverified_at_us if self.reverified_at_us is not None else self.stored_at_us
+
+    @property
+    def salience(self) -> float:
+        """How much longer the fact stays fresh for having been recalled."""
+        return 1.0 if self.recalls is None else self.recalls.salience
 
 
 @frozen

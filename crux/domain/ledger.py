@@ -52,11 +52,12 @@ class Offer(msgspec.Struct, frozen=True):
 def invocation(
     entry: TraceEntry,
     arguments: object,
+    text: bytes,
     *,
     label: str,
     passport: str,
     result_bytes: int,
-    latency_us: int,
+    elapsed_s: float,
     request_id: str | int | float | None = None,
     raw_args: bool = False,
 ) -> Invocation:
@@ -65,7 +66,6 @@ def invocation(
     `label` is the tool's name, or `unknown`; `result_bytes` the size of the result, or of the error's message.
     `raw_args` asks for the arguments themselves, which are left out all the same above `MOST_RAW_ARGS_BYTES`.
     """
-    text = canonical_json(arguments)
     return Invocation(
         tool=label,
         passport=passport,
@@ -73,7 +73,7 @@ def invocation(
         result_bytes=result_bytes,
         est_tokens_in=of_size(len(text)),
         est_tokens_out=of_size(result_bytes),
-        latency_ms=latency_us / 1000,
+        latency_ms=round(elapsed_s * 1000, 3),
         outcome=entry.outcome,
         predicted_effects=entry.predicted_effects,
         turn_id=entry.turn_id,

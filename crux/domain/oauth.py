@@ -11,6 +11,7 @@ import msgspec
 from attrs import field, frozen
 from blake3 import blake3
 
+from crux.domain.bounds import NAME_SHOWN
 from crux.errors import METHOD_NOT_FOUND, CruxError
 
 READ_SCOPE: Final = "mcp:read"
@@ -34,8 +35,6 @@ READ_TOOLS: Final = frozenset(
         "sync_status",
     }
 )
-_NAME_SHOWN = 200
-
 # RFC 6750 section 2.1. What has another form, or is longer than any real token, is not worth asking about.
 _BEARER = re.compile(r"[A-Za-z0-9._~+/-]+=*")
 _LONGEST_TOKEN = 8192
@@ -48,7 +47,7 @@ class ReadOnlyCaller(CruxError):
 
 
 class TokenState(msgspec.Struct, frozen=True):
-    """What an authorization server says of a token that is active (RFC 7662 section 2.2). `exp` is in Unix seconds.
+    """What an authorization server says of a token (RFC 7662 section 2.2). `exp` is in Unix seconds.
 
     `client_id` decides nothing; it is read so that an answer in which it has the wrong type is not believed.
     """
@@ -125,12 +124,11 @@ def may_be_token(text: str) -> bool:
 
 
 def read_introspection(body: bytes) -> TokenState | None:
-    """The state of an active token; None for any other answer, also one that is no JSON or has an ill-typed member."""
+    """The state of a token, active or not; None for what is no answer: no JSON, or with an ill-typed member."""
     try:
-        state = _decode(body)
+        return _decode(body)
     except (msgspec.MsgspecError, RecursionError):
         return None
-    return state if state.active else None
 
 
 def lifetime_s(state: TokenState, now_us: int) -> float:
@@ -148,7 +146,7 @@ def check_readable(method: str, params: object) -> None:
             return
         name = tool
     # The text is the seed's (11.5).
-    raise ReadOnlyCaller(f"'{name[:_NAME_SHOWN]}' is not available to read-only OAuth callers ({READ_SCOPE} scope)")
+    raise ReadOnlyCaller(f"'{name[:NAME_SHOWN]}' is not available to read-only OAuth callers ({READ_SCOPE} scope)")
 
 
 def _audience(state: TokenState) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from crux.domain.instants import rfc3339
 from crux.domain.privacy import AGENT_PREFIX, private_entity
 from crux.domain.sessions import AGENT_SESSION_PREFIX, check_session_id
 from crux.domain.tokens import utf8_size
-from crux.errors import Forbidden, InvalidArgument, PayloadTooLarge
+from crux.errors import InvalidArgument, PayloadTooLarge
 
 OBSERVATIONS_PREFIX = "__observations__::"
 LEDGER_PREFIX = "__ledger__::"
@@ -97,16 +97,6 @@ def observed_session(owner: str | None, session_id: str) -> ObservedSession:
         return ledger
     scoped = private_entity(owner or "", session_id).removeprefix(AGENT_PREFIX)
     return ObservedSession(OBSERVATIONS_PREFIX + scoped, session_id if owner is None else AGENT_SESSION_PREFIX + scoped)
-
-
-def session_to_write(owner: str | None, session_id: str) -> ObservedSession:
-    """The session that a caller may add observations to; `Forbidden` for ids of ledgers, which nobody else writes."""
-    if session_id.startswith(LEDGER_SESSION_PREFIX):
-        raise Forbidden(
-            f"sessions that start with '{LEDGER_SESSION_PREFIX}' are written by the daemon alone: choose another id",
-            data={"param": "session_id"},
-        )
-    return observed_session(owner, session_id)
 
 
 def check_observation(new: NewObservation, most_payload_bytes: int = MOST_PAYLOAD_BYTES) -> None:

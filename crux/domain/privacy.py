@@ -83,6 +83,9 @@ BORN_PRIVATE_PREFIXES: tuple[str, ...] = (
     "github::",
 )
 
+# What no trace and no envelope names, not even to its owner (memory contract 1.6, governance contract 0).
+NEVER_NAMED = (AGENT_PREFIX, "__ops::", BOOTSTRAP_PREFIX, "__session_binding__::", "__reverify_receipts__::")
+
 _NEVER_SHARED = (AGENT_PREFIX, BOOTSTRAP_PREFIX, *DAEMON_PREFIXES)
 
 

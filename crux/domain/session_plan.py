@@ -14,6 +14,7 @@ import msgspec
 from attrs import frozen
 from blake3 import blake3
 
+from crux.domain.canonical import canonical_json
 from crux.domain.facts import Draft
 from crux.domain.session_capabilities import (
     EVERY_AFFINITY,
@@ -172,7 +173,7 @@ def mint(
 def graph_hash(intent: str | None, nodes: tuple[Node, ...]) -> bytes:
     """The 32 bytes that stand for an intent and what it was offered, in order (coordination contract 2.4)."""
     caps = [{name: members[name] for name in _HASHED_OF_NODE} for members in map(_members, nodes)]
-    return blake3(_canonical({"intent": intent, "caps": caps})).digest()
+    return blake3(_canonical_cbor({"intent": intent, "caps": caps})).digest()
 
 
 def plan_hash(plan: SessionPlan) -> bytes:
@@ -183,12 +184,12 @@ def plan_hash(plan: SessionPlan) -> bytes:
 
 def plan_cbor(plan: SessionPlan) -> bytes:
     """The plan as canonical CBOR (RFC 8949 4.2.1)."""
-    return _canonical(_members(plan))
+    return _canonical_cbor(_members(plan))
 
 
 def plan_json(plan: SessionPlan) -> bytes:
     """The plan as it is served and kept: compact JSON, the members of every object sorted by name."""
-    return msgspec.json.encode(_readable(_members(plan)), order="sorted")
+    return canonical_json(_readable(_members(plan)))
 
 
 def plan_drafts(plan: SessionPlan, agent: str | None) -> tuple[Draft, Draft]:
@@ -213,7 +214,7 @@ def _members(record: msgspec.Struct) -> dict[str, Any]:
     return found
 
 
-def _canonical(value: object) -> bytes:
+def _canonical_cbor(value: object) -> bytes:
     return cbor2.dumps(value, canonical=True)
 
 

@@ -7,7 +7,7 @@ most `MOST_SIGNATURE_BYTES` and four times `MOST_NAME_BYTES` of it, 1.5 KiB, how
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from itertools import islice
 from typing import Final
@@ -17,7 +17,8 @@ from attrs import define, field
 
 from crux.domain.bounds import cut
 from crux.domain.canonical import canonical_json, short_hash
-from crux.domain.tokens import of_json, utf8_size
+from crux.domain.privacy import NEVER_NAMED
+from crux.domain.tokens import utf8_size
 
 MOST_ENTRIES = 5000
 MOST_NAME_BYTES = 256
@@ -27,9 +28,6 @@ MOST_SIGNATURE_BYTES = 512
 _PAGING: Final = frozenset(
     {"offset", "cursor", "page", "page_token", "after", "before", "start", "from", "next", "continuation", "skip"}
 )
-# Traces have a list of their own of what is not shown (protocol contract 7).
-_NOT_SHOWN: Final = ("__agent::", "__ops::", "__bootstrap__::", "__session_binding__::", "__reverify_receipts__::")
-
 _encode: Final = msgspec.json.Encoder().encode
 _decode: Final = msgspec.json.Decoder().decode
 
@@ -108,13 +106,6 @@ class Trace(msgspec.Struct, frozen=True, gc=False):
             signature=said.signature,
             response_tokens=self.response_tokens,
         )
-
-
-class Traces(msgspec.Struct, frozen=True):
-    """Entries, newest first, and how many they are."""
-
-    traces: tuple[TraceEntry, ...]
-    count: int
 
 
 def trace_of(
@@ -222,16 +213,5 @@ class Ring:
 
 def without_reserved(entry: TraceEntry) -> TraceEntry:
     """`entry` as its caller may see it: effects on the daemon's own entities and on private names are left out."""
-    shown = tuple(effect for effect in entry.predicted_effects if not effect.entity.startswith(_NOT_SHOWN))
+    shown = tuple(effect for effect in entry.predicted_effects if not effect.entity.startswith(NEVER_NAMED))
     return msgspec.structs.replace(entry, predicted_effects=shown)
-
-
-def within_budget(entries: Sequence[TraceEntry], token_budget: int) -> Traces:
-    """The first of `entries` and as many of those after it as `token_budget` holds together with it."""
-    kept, spent = 0, 0
-    for entry in entries:
-        spent += of_json(entry)
-        if kept and spent > token_budget:
-            break
-        kept += 1
-    return Traces(tuple(entries[:kept]), kept)

@@ -15,11 +15,6 @@ class Usage(msgspec.Struct, frozen=True):
     tokens_out: int = 0
     declared_budget_in: int = 0
 
-    @property
-    def used(self) -> int:
-        """Tokens both ways."""
-        return min(self.tokens_in + self.tokens_out, MOST)
-
     def plus(self, *, tokens_in: int, tokens_out: int, declared_budget: int) -> "Usage":
         """The totals after one more call."""
         return Usage(

@@ -12,7 +12,7 @@ from typing import Any
 import trio
 
 from crux.domain.commands import Search
-from crux.domain.decay import DecayPolicy, salience
+from crux.domain.decay import DecayPolicy
 from crux.domain.facts import Recalls
 from crux.domain.messages import Message
 from crux.errors import Overloaded
@@ -64,7 +64,7 @@ class Reader:
 
     def _salience_of(self, fact_id: str) -> float:
         recalls = self._recalls.get(fact_id)
-        return 1.0 if recalls is None else salience(recalls.count)
+        return 1.0 if recalls is None else recalls.salience
 
 
 class Readers:

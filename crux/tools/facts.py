@@ -6,7 +6,7 @@ import msgspec
 from attrs import frozen
 
 from crux.domain.commands import Chain, CountRecalls, Delete, Entities, Found, Put, Search
-from crux.domain.decay import Horizon, age_hours, effective_confidence, freshness, salience
+from crux.domain.decay import Horizon, age_hours, effective_confidence, freshness
 from crux.domain.envelope import envelope_of_facts
 from crux.domain.facts import Fact, draft_fact, shown_to
 from crux.domain.instants import parse_rfc3339, rfc3339
@@ -164,8 +164,7 @@ def _answer(args: QueryArguments, found: Found, rows: Sequence[Recalled], consol
 
 
 def _recalled(fact: Fact, call: Call, now_us: int) -> Recalled:
-    stretch = 1.0 if fact.recalls is None else salience(fact.recalls.count)
-    state = freshness(fact.horizon, fact.anchor_us, now_us, call.services.decay, stretch)
+    state = freshness(fact.horizon, fact.anchor_us, now_us, call.services.decay, fact.salience)
     return Recalled(
         fact_id=fact.fact_id,
         entity=shown_to(call.viewer, fact) or fact.entity,

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 import msgspec
-from attrs import frozen
 
 from crux.actors.intents import CurrentIntent
 from crux.actors.ledger import Ledger
@@ -18,14 +17,6 @@ from crux.tools.registry import Call, Catalogue, Tool
 
 # Encoded lists that are kept: a dynamic surface makes one for each choice of tools.
 VARIANTS_KEPT = 64
-
-
-@frozen
-class Listed:
-    """The names of the tools that a caller is shown, in order, and the encoded result that shows them."""
-
-    names: tuple[str, ...]
-    result: bytes
 
 
 class Listing:
@@ -43,8 +34,8 @@ class Listing:
         self._permitted: dict[tuple[bool, bool], Sequence[Tool]] = {}
         self._encode = lru_cache(VARIANTS_KEPT)(self._encode_once)
 
-    async def of(self, call: Call) -> Listed:
-        """The list that this caller is shown now, and what the ledger says of it."""
+    async def of(self, call: Call) -> bytes:
+        """The encoded result that shows this caller its list."""
         services = call.services
         intent: str | None = None
         recent: tuple[str, ...] = ()
@@ -52,10 +43,10 @@ class Listing:
             intent = await services.intents.ask(CurrentIntent(call.passport_key))
             recent = await services.traces.ask(RecentCalls(call.passport_key))
         shown = shape(self._mode, intent, recent, self._permitted_at(services.clock.now_us() // 1_000_000))
-        listed = self._encode(tuple(tool.name for tool in shown))
+        names = tuple(tool.name for tool in shown)
         if self._ledger is not None:
-            self._ledger.record(offer(call.passport_key, listed.names, self._mode))
-        return listed
+            self._ledger.record(offer(call.passport_key, names, self._mode))
+        return self._encode(names)
 
     def _permitted_at(self, now_s: int) -> Sequence[Tool]:
         if self._router is None:
@@ -65,6 +56,6 @@ class Listing:
             permitted = self._permitted[phase] = self._router.permitted(self._tools, now_s=now_s)
         return permitted
 
-    def _encode_once(self, names: tuple[str, ...]) -> Listed:
+    def _encode_once(self, names: tuple[str, ...]) -> bytes:
         entries = b",".join(self._entries[name] for name in names)
-        return Listed(names, b'{"tools":[' + entries + b"]" + self._meta + b"}")
+        return b'{"tools":[' + entries + b"]" + self._meta + b"}"

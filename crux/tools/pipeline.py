@@ -8,6 +8,7 @@ from collections.abc import Callable
 import msgspec
 import trio
 
+from crux.domain.bounds import NAME_SHOWN
 from crux.domain.capability import denied
 from crux.domain.revocation import refusal
 from crux.domain.tokens import utf8_size
@@ -19,8 +20,6 @@ from crux.tools.results import RawResult, Result, result_of
 log = get_logger("crux.tools")
 
 UNKNOWN_LABEL = "unknown"
-# A name is echoed as it came, as far as a name may go.
-NAME_SHOWN = 200
 
 
 class Finished(msgspec.Struct, frozen=True):
@@ -54,8 +53,7 @@ async def call_tool(params: object, call: Call, record: Record, request_id: byte
 
     Raises `CruxError` with the code that the caller gets; never anything else.
     """
-    name = params.get("name") if isinstance(params, dict) else None
-    if not isinstance(params, dict) or not isinstance(name, str):
+    if not (isinstance(params, dict) and isinstance(name := params.get("name"), str)):
         raise InvalidArgument('tools/call requires a "name" parameter')
     services = call.services
     if services.router is not None:

@@ -11,6 +11,7 @@ from crux.actors.ledger import Ledger
 from crux.actors.mailbox import Mailbox
 from crux.actors.meter import RecordUsage
 from crux.actors.traces import RecordTrace
+from crux.domain.canonical import canonical_json
 from crux.domain.ledger import invocation
 from crux.domain.tokens import of_size
 from crux.domain.traces import Effect, trace_of
@@ -20,9 +21,6 @@ from crux.tools.registry import Call
 
 # Takes the label of a call, whether it went well, its seconds, and its tokens both ways.
 Observe = Callable[[str, bool, float, int], None]
-
-
-_encode = msgspec.json.Encoder().encode
 
 
 @frozen
@@ -40,7 +38,7 @@ class Recorder:
 
     def __call__(self, call: Call, finished: Finished) -> None:
         key, arguments = call.passport_key, finished.arguments
-        text = _encode(arguments)
+        text = canonical_json(arguments)
         tokens_in, tokens_out = of_size(len(text)), of_size(finished.output_bytes)
         self.observe(finished.label, finished.ok, finished.elapsed_s, tokens_in + tokens_out)
         self.meter.tell(RecordUsage(key, tokens_in, tokens_out, declared_budget(arguments) or 0))
@@ -62,10 +60,11 @@ class Recorder:
                 invocation(
                     trace.entry(),
                     arguments,
+                    text,
                     label=finished.label,
                     passport=key,
                     result_bytes=finished.output_bytes,
-                    latency_us=round(finished.elapsed_s * 1_000_000),
+                    elapsed_s=finished.elapsed_s,
                     request_id=_plain(finished.request_id),
                     raw_args=self.raw_args,
                 )

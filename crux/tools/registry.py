@@ -51,8 +51,8 @@ class Services:
 
     `node_id` (32 hex digits) tells this daemon's data directory from any other. `base_url` is that of the HTTP API,
     `mcp_url` where agents reach the daemon, None where MCP is off. Without a `router` every tool may be called; without
-    `revocations` nobody is revoked; without `span` nothing is traced. With `salience`, facts that are recalled often go
-    stale later.
+    `revocations`, which come with the passports, nobody is revoked; without `span` nothing is traced. With `salience`,
+    facts that are recalled often go stale later.
     """
 
     facts: Mailbox

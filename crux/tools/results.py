@@ -9,6 +9,7 @@ import msgspec
 from attrs import frozen
 
 from crux.domain.envelope import Envelope
+from crux.domain.usage import declared_budget
 
 # Hosts cut a result at about 25,000 tokens; well below that, and where the caller set no budget, it is told how to
 # narrow.
@@ -64,10 +65,6 @@ def result_of(value: object, arguments: object) -> Result:
         meta["envelope"] = value.envelope
         value = value.value
     text = _encode(value)
-    if len(text) > LARGE_RESULT_BYTES and not _has_budget(arguments):
+    if len(text) > LARGE_RESULT_BYTES and declared_budget(arguments) is None:
         meta["crux"] = {"hint": NARROW}
     return Result(b'{"content":[{"type":"text","text":' + _encode(text.decode()) + b"}]}", meta=meta)
-
-
-def _has_budget(arguments: object) -> bool:
-    return isinstance(arguments, dict) and arguments.get("token_budget") is not None

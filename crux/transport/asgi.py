@@ -27,6 +27,11 @@ DISCARD_S = 5.0
 JSON = (b"content-type", b"application/json")
 
 
+def retry_after(error: CruxError) -> Pairs:
+    """The header that says when to try again, where the error knows (RFC 9110 10.2.3)."""
+    return [] if error.retry_after_s is None else [(b"retry-after", b"%d" % error.retry_after_s)]
+
+
 class PeerGone(Exception):
     """The peer left before its body was whole."""
 

@@ -7,7 +7,18 @@ from collections.abc import Callable
 from attrs import define, frozen
 
 from crux.errors import CruxError, Overloaded
-from crux.transport.asgi import App, Pairs, Receive, Scope, Send, declared_length, discard_body, respond, too_large
+from crux.transport.asgi import (
+    App,
+    Pairs,
+    Receive,
+    Scope,
+    Send,
+    declared_length,
+    discard_body,
+    respond,
+    retry_after,
+    too_large,
+)
 from crux.transport.gates import GuardPolicy, Refusal, passport_header
 
 # Words a refusal as this listener does: status, short name, text -> content type and body.
@@ -98,9 +109,7 @@ class Front:
             slot.release()
 
     async def _refuse_with(self, send: Send, slug: str, error: CruxError) -> None:
-        retry = error.retry_after_s
-        extra = () if retry is None else ((b"retry-after", b"%d" % retry),)
-        await self._refuse(send, error.status, slug, error.message, extra)
+        await self._refuse(send, error.status, slug, error.message, retry_after(error))
 
     async def _refuse(self, send: Send, status: int, slug: str, text: str, extra: Pairs = ()) -> None:
         content_type, body = self._render(status, slug, text)

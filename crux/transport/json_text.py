@@ -44,8 +44,7 @@ def read_json(body: bytes) -> Any:
         if with_lone_surrogates(body) is not None:
             raise InvalidArgument(LONE_SURROGATE) from None
         raise refusal_of("JSON", error) from None
-    if is_nested_deeper(body, value, MOST_NESTED):
-        raise too_deep()
+    check_nesting(body, value)
     if holds_nul(body, value):
         raise InvalidArgument(NUL)
     return value
@@ -83,8 +82,7 @@ def with_lone_surrogates(body: bytes) -> object | None:
         )
     except (ValueError, RecursionError):
         return None
-    if is_nested_deeper(body, value, MOST_NESTED):
-        raise too_deep()
+    check_nesting(body, value)
     return value if any(_SURROGATE.search(text) for text in _strings(value)) else None
 
 
@@ -99,16 +97,17 @@ def _finite(text: str) -> float:
     return value
 
 
-def is_nested_deeper(body: bytes, value: object, most: int) -> bool:
-    """Whether arrays and objects are nested more than `most` deep in `value`, which is `body` or a part of it."""
+def check_nesting(body: bytes, value: object) -> None:
+    """Raise `ParseError` where arrays and objects are nested too deep in `value`, which is `body` or a part of it."""
     # Only a body with that many brackets can be that deep.
-    if _brackets(body) <= most:
-        return False
+    if _brackets(body) <= MOST_NESTED:
+        return
     depth, level = 0, [value]
     while level := [item for item in level if isinstance(item, dict | list)]:
         depth += 1
         level = [item for parent in level for item in (parent.values() if isinstance(parent, dict) else parent)]
-    return depth > most
+    if depth > MOST_NESTED:
+        raise too_deep()
 
 
 def holds_nul(body: bytes, value: object) -> bool:

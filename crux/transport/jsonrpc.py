@@ -10,11 +10,10 @@ import msgspec
 from crux.errors import CruxError, InvalidArgument
 from crux.transport.json_text import (
     LONE_SURROGATE,
-    MOST_NESTED,
     NUL,
     check_containers,
+    check_nesting,
     holds_nul,
-    is_nested_deeper,
     refusal_of,
     too_deep,
     with_lone_surrogates,
@@ -60,8 +59,7 @@ def read_request(body: bytes) -> Request:
         if (notification := _refuse_lone_surrogates(body)) is not None:
             return notification
         raise refusal_of("JSON", error) from None
-    if is_nested_deeper(body, [request.params, identity], MOST_NESTED):
-        raise too_deep()
+    check_nesting(body, [request.params, identity])  # the list stands for the request around them
     if holds_nul(body, [request.method, request.params, identity]) and not request.is_notification:
         raise BadText(NUL, request.id)
     return request

@@ -9,13 +9,14 @@ import msgspec
 import trio
 
 from crux import __version__
+from crux.domain.bounds import NAME_SHOWN
 from crux.domain.capability import MODE_HEADER, REFUSED, CapabilityRefused
 from crux.domain.oauth import ReadOnlyCaller, check_readable
 from crux.domain.privacy import ANONYMOUS, Viewer
 from crux.errors import CruxError, MethodNotFound, ParseError, PayloadTooLarge, Unauthorized
 from crux.logs import get_logger
 from crux.tools.listing import Listing
-from crux.tools.pipeline import NAME_SHOWN, Record, call_tool
+from crux.tools.pipeline import Record, call_tool
 from crux.tools.registry import Call, Catalogue, Services
 from crux.transport.asgi import (
     JSON,
@@ -27,6 +28,7 @@ from crux.transport.asgi import (
     header,
     read_body,
     respond,
+    retry_after,
 )
 from crux.transport.gates import SESSION, GuardPolicy, Refusal, cors_headers, session_header
 from crux.transport.jsonrpc import (
@@ -45,7 +47,6 @@ log = get_logger("crux.mcp")
 PROTOCOL_VERSION = "2024-11-05"
 SERVER = {"name": "crux", "version": __version__}
 ALLOW = (b"allow", b"GET, HEAD, POST, OPTIONS")
-RETRY = (b"retry-after", b"1")
 
 HINTS = {
     "get_bootstrap": "Read get_bootstrap('patterns') before anything else.",
@@ -188,7 +189,7 @@ class McpApp:
         except Unauthorized as error:
             raise _Refused(401, "unauthorized", error.message, self._auth.challenge) from None
         except CruxError as error:
-            raise _Refused(503, "service-unavailable", error.message, [RETRY]) from None
+            raise _Refused(503, "service-unavailable", error.message, retry_after(error)) from None
         session = session_header(headers)
         if isinstance(session, Refusal):
             raise _Refused(session.status, session.error, session.hint)
@@ -213,7 +214,7 @@ class McpApp:
         if request.method == "tools/call":
             return await call_tool(request.params, call, self._record, bytes(request.id))
         if request.method == "tools/list":
-            return (await self._listing.of(call)).result
+            return await self._listing.of(call)
         result = self._results.get(request.method)
         if result is None:
             log.info("unknown method", method=request.method[:NAME_SHOWN])

@@ -12,7 +12,7 @@ from crux.actors.sessions import AnnounceTools, CloseStream, OpenStream
 from crux.domain.streams import SessionOwnerMismatch, StreamLimit, StreamLimits, owner_key
 from crux.errors import CruxError
 from crux.logs import get_logger
-from crux.transport.asgi import JSON, Pairs, Receive, Scope, Send, respond
+from crux.transport.asgi import JSON, Pairs, Receive, Scope, Send, respond, retry_after
 from crux.transport.front import release_slot
 
 EVENT_STREAM = b"text/event-stream"
@@ -99,4 +99,4 @@ async def _refuse(send: Send, refusal: CruxError, headers: Pairs) -> None:
             body = {"error": "sse_session_owner_mismatch", "detail": refusal.message}
         case _:
             body = {"error": "service-unavailable", "hint": refusal.message}
-    await respond(send, refusal.status, msgspec.json.encode(body), [JSON, *headers])
+    await respond(send, refusal.status, msgspec.json.encode(body), [JSON, *retry_after(refusal), *headers])

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 import trio
 
-from crux.actors.intents import MOST_CALLERS, CurrentIntent, DeclareIntent, IntentMap
+from crux.actors.intents import CurrentIntent, DeclareIntent, IntentMap
 from crux.actors.mailbox import Mailbox
 from crux.actors.supervisor import Supervised, start_all
+from crux.domain.callers import MOST_CALLERS
 from crux.domain.surface import MOST_INTENT_CHARACTERS
 from crux.errors import ActorFailed
 from tests.conftest import HandClock

@@ -303,6 +303,22 @@ async def test_a_token_is_good_of_late_for_so_long_and_no_longer_once_it_was_ref
         await name_of(mailbox, "good")
 
 
+@pytest.mark.parametrize("answer", [None, b"<html>", b'{"active":"yes"}'])
+async def test_a_token_that_was_good_of_late_is_not_forgotten_while_the_server_is_away(
+    mailbox: Mailbox, server: Server, mock_clock: trio.testing.MockClock, answer: bytes | None
+) -> None:
+    server.knows("good", exp=0)
+    assert await name_of(mailbox, "good") == "work"
+    good, server.answers["good"] = server.answers["good"], answer
+    assert await name_of(mailbox, "good") is None
+    for number in range(UNKNOWN_BURST):
+        await name_of(mailbox, f"invented-{number}")
+    with pytest.raises(Overloaded):
+        await name_of(mailbox, "one-more")
+    server.answers["good"] = good
+    assert await name_of(mailbox, "good") == "work"
+
+
 async def test_a_bug_fails_those_who_met_it_and_the_others_are_looked_up_again(
     askers: Askers, server: Server, actors: list[Introspector], autojump_clock: trio.testing.MockClock
 ) -> None:

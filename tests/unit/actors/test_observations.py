@@ -300,7 +300,7 @@ async def test_the_ledger_of_a_passport_holds_its_calls_and_each_new_offer(rig: 
     entry = trace_of("query", Effect.FACT_READ, {}, b"{}", ok=True, ts_us=1).entry()
     for names in (["a"], ["a"], ["a", "b"]):
         ledger.record(offer("bob", names, SurfaceMode.FULL))
-        ledger.record(invocation(entry, {}, label="query", passport="bob", result_bytes=1, latency_us=1))
+        ledger.record(invocation(entry, {}, b"{}", label="query", passport="bob", result_bytes=1, elapsed_s=0))
     ledger.record(offer("eve", ["a"], SurfaceMode.FULL))
     await rig.observations.ask(FlushObservations())
     offered, invoked = "agent.tools_offered.v1", "agent.tool_invocation.v1"

@@ -167,6 +167,15 @@ class Bookkeeper(Accountant):
         raise ZeroDivisionError("a bug")
 
 
+def test_an_accountant_s_handlers_may_not_wait() -> None:
+    with pytest.raises(TypeError, match="Waiter may not wait"):
+
+        class Waiter(Accountant):
+            @handles(Add)
+            async def add(self, message: Add) -> int:
+                return 1
+
+
 @pytest.mark.parametrize("kind", [Batcher, Bookkeeper])
 async def test_a_bug_in_one_command_of_a_batch_fails_that_asker_alone(
     autojump_clock: trio.testing.MockClock, nursery: trio.Nursery, kind: type[BatchActor]
@@ -201,20 +210,20 @@ async def test_an_actor_that_stops_serving_is_restarted_like_one_that_failed(
             await start_all(nursery, [Supervised(Mailbox("quitter"), Quitter)], RestartPolicy(max_restarts=2))
 
 
-async def test_a_crash_gives_deferred_messages_a_new_turn(
+async def test_a_crash_gives_what_was_kept_beyond_its_turn_a_new_one(
     autojump_clock: trio.testing.MockClock, nursery: trio.Nursery
 ) -> None:
-    mailbox, served = Mailbox("deferrer"), list[int]()
+    mailbox, served = Mailbox("keeper"), list[int]()
 
     class Once(Counter):
-        """Defers Adds in its first life and answers them in its second."""
+        """Keeps Adds beyond their turn in its first life and answers them in its second."""
 
         async def serve(self, mailbox: Mailbox) -> None:
             if served:
                 await super().serve(mailbox)
             served.append(1)
             for _ in range(2):
-                mailbox.defer(await mailbox.receive())
+                await mailbox.receive()
             mailbox.resume(envelope := await mailbox.receive())
             assert isinstance(envelope.message, Break)
             raise ZeroDivisionError("a bug")

@@ -25,14 +25,18 @@ def test_any_other_switch_is_refused(text: str) -> None:
         parsers.switch(text)
 
 
-@pytest.mark.parametrize("text", ["", "  ", "0", " False", "OFF ", "no"])
-def test_a_lenient_switch_is_off_for_four_words_and_for_none(text: str) -> None:
-    assert parsers.truthy(text) is False
+@pytest.mark.parametrize(
+    ("text", "on"),
+    [("", False), ("  ", False), ("0", False), (" False", False), ("OFF ", False), ("1", True), ("On", True)],
+)
+def test_a_flag_is_a_switch_that_is_off_where_it_is_set_to_nothing(text: str, on: bool) -> None:
+    assert parsers.flag(text) is on
 
 
-@pytest.mark.parametrize("text", ["1", "true", "yes", "on", "00", "disabled", "of"])
-def test_a_lenient_switch_is_on_for_everything_else(text: str) -> None:
-    assert parsers.truthy(text) is True
+@pytest.mark.parametrize("text", ["00", "disabled", "of", "n"])
+def test_a_flag_is_no_guess(text: str) -> None:
+    with pytest.raises(ValueError, match="1, true, yes or on"):
+        parsers.flag(text)
 
 
 @given(st.integers(0, 65535))

@@ -5,8 +5,10 @@ from typing import Any
 import pytest
 
 from crux.domain.decay import DecayPolicy, Freshness, Horizon
-from crux.domain.envelope import RESERVED, Autonomy, Envelope, Remembered, envelope_of_facts
-from crux.domain.facts import Fact
+from crux.domain.envelope import Envelope, Remembered, envelope_of_facts
+from crux.domain.facts import Fact, Recalls
+from crux.domain.privacy import NEVER_NAMED
+from crux.domain.recall import Autonomy
 
 HOUR = 3_600_000_000
 DAY = 24 * HOUR
@@ -44,7 +46,7 @@ def test_an_agent_s_call_draws_on_the_agent() -> None:
     assert enveloped(agent="bob").autonomy_consumed == Autonomy("facts:read", 0, "agent:bob")
 
 
-@pytest.mark.parametrize("prefix", RESERVED)
+@pytest.mark.parametrize("prefix", NEVER_NAMED)
 def test_a_reserved_fact_is_not_named(prefix: str) -> None:
     assert enveloped(fact(entity=f"{prefix}x", source_receipt="r")).memories_used == ()
     assert enveloped(fact(entity=f"{prefix}x", source_receipt="r")).receipts_used == ()
@@ -78,3 +80,9 @@ def test_a_fact_with_a_horizon_decays_as_everywhere(age: int, state: Freshness) 
 def test_the_age_counts_from_the_last_confirmation() -> None:
     (memory,) = enveloped(fact(stored_at_us=NOW - 90 * DAY, reverified_at_us=NOW - HOUR)).memories_used
     assert (memory.age_days, memory.age_hours) == (0, 1)
+
+
+def test_a_fact_that_is_recalled_often_is_as_fresh_as_its_row_says() -> None:
+    recalled = fact(stored_at_us=NOW - DAY - 1, horizon=Horizon.VOLATILE, recalls=Recalls(10, NOW))
+    (memory,) = enveloped(recalled).memories_used
+    assert memory.freshness is Freshness.FRESH

@@ -7,6 +7,7 @@ from blake3 import blake3
 from hypothesis import given
 from hypothesis import strategies as st
 
+from crux.domain.canonical import canonical_json
 from crux.domain.ledger import MOST_RAW_ARGS_BYTES, Invocation, invocation, observation_of, offer
 from crux.domain.observations import NewObservation, check_observation
 from crux.domain.surface import SurfaceMode
@@ -23,8 +24,8 @@ def called(arguments: object, ok: bool = True, **more: Any) -> Invocation:
     entry = trace_of(
         "store_fact", Effect.FACT_WRITE, arguments, msgspec.json.encode(arguments), ok=ok, ts_us=NOW
     ).entry()
-    known: dict[str, Any] = {"label": "store_fact", "passport": "alice", "result_bytes": 402, "latency_us": 1234}
-    return invocation(entry, arguments, **(known | more))
+    known: dict[str, Any] = {"label": "store_fact", "passport": "alice", "result_bytes": 402, "elapsed_s": 0.0012341}
+    return invocation(entry, arguments, canonical_json(arguments), **(known | more))
 
 
 def payload_of(new: NewObservation) -> dict[str, Any]:

@@ -26,12 +26,11 @@ from crux.domain.observations import (
     observation_kept_in,
     observed_session,
     sealed,
-    session_to_write,
     tip_after,
 )
 from crux.domain.privacy import PrivacyRules, reserved_prefix
 from crux.domain.signing import signature_holds
-from crux.errors import Forbidden, InvalidArgument, PayloadTooLarge
+from crux.errors import InvalidArgument, PayloadTooLarge
 
 NOW = 1_800_000_000_000_000
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
@@ -91,16 +90,6 @@ def test_a_caller_reads_the_ledger_of_its_own_calls_by_its_name(owner: str | Non
 @pytest.mark.parametrize("owner", ["alice", None])
 def test_a_caller_reaches_no_ledger_of_another(owner: str | None) -> None:
     assert observed_session(owner, "ledger::bob").entity.startswith(OBSERVATIONS_PREFIX)
-
-
-@pytest.mark.parametrize("session_id", ["ledger::alice", "ledger::bob", "ledger::"])
-def test_nobody_but_the_daemon_writes_a_ledger(session_id: str) -> None:
-    with pytest.raises(Forbidden):
-        session_to_write("alice", session_id)
-
-
-def test_a_caller_writes_its_own_sessions() -> None:
-    assert session_to_write("alice", "s") == observed_session("alice", "s")
 
 
 @pytest.mark.parametrize("session_id", ["", "a\0", "x" * 513, "__agent_session::bob::s"])

@@ -21,7 +21,6 @@ from crux.domain.traces import (
     said_by,
     signature_of,
     trace_of,
-    within_budget,
     without_reserved,
 )
 
@@ -247,13 +246,3 @@ def test_an_effect_on_a_reserved_entity_is_not_shown_and_its_entry_is(entity: st
 def test_an_effect_on_any_other_entity_is_shown(entity: str) -> None:
     made = entry(entity=entity)
     assert without_reserved(made) == made
-
-
-@given(st.lists(st.integers(0, 600)), st.integers(0, 400))
-def test_a_budget_is_kept_but_for_the_first_entry(lengths: list[int], budget: int) -> None:
-    entries = [entry("x" * length) for length in lengths]
-    costs = [max(len(msgspec.json.encode(made)) // 4, 1) for made in entries]
-    fitting = [count for count in range(len(entries) + 1) if count <= 1 or sum(costs[:count]) <= budget]
-    shown = within_budget(entries, budget)
-    assert shown.traces == tuple(entries[: fitting[-1]])
-    assert shown.count == len(shown.traces)

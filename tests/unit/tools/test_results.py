@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from crux.domain.envelope import Autonomy, Envelope
+from crux.domain.envelope import Envelope
+from crux.domain.recall import Autonomy
 from crux.tools.results import LARGE_RESULT_BYTES, Enveloped, RawResult, result_of
 
 

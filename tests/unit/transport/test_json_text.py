@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crux.errors import InvalidArgument, ParseError
-from crux.transport.json_text import MOST_NESTED, is_nested_deeper, read_json, refusal_of, with_lone_surrogates
+from crux.transport.json_text import MOST_NESTED, read_json, refusal_of, with_lone_surrogates
 
 values: st.SearchStrategy[Any] = st.recursive(
     st.none()
@@ -46,11 +46,6 @@ def test_nesting_without_end_is_refused() -> None:
 
 def test_many_brackets_side_by_side_are_not_deep() -> None:
     assert read_json(b"[" + b"[]," * 1000 + b"[]]") == [[]] * 1001
-
-
-@pytest.mark.parametrize(("most", "is_deeper"), [(0, True), (1, True), (2, False)])
-def test_depth_counts_arrays_and_objects(most: int, is_deeper: bool) -> None:
-    assert is_nested_deeper(b'[{"a": 1}]', [{"a": 1}], most) == is_deeper
 
 
 @pytest.mark.parametrize("body", [b'"\\u0000"', b'["a", {"b": "x\\u0000y"}]', b'{"a\\u0000": 1}'])
