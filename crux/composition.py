@@ -30,10 +30,9 @@ from crux.domain.agents import AgentRegistry
 from crux.domain.decay import DecayPolicy
 from crux.domain.inline_receipts import ReceiptSigner
 from crux.domain.privacy import PrivacyRules
+from crux.domain.router import Router
 from crux.domain.streams import StreamLimits
-from crux.routing import router_of
 from crux.storage.engine import Engine
-from crux.storage.keys import install_id, root_key
 from crux.tools.listing import Listing
 from crux.tools.recording import Recorder
 from crux.tools.registry import Catalogue, Services
@@ -59,14 +58,21 @@ Sockets = Sequence[socket.socket]
 
 
 @frozen(kw_only=True)
-class Base:
-    """What the parts stand on. `mcp` is empty where MCP is off; `introspector` builds that actor where OAuth is on."""
+class Resources:
+    """What the parts stand on: what was read, opened and bound for them.
+
+    `key` is the daemon's own and `node_id` its name. `mcp` is empty where MCP is off; without a `router` every tool may
+    be called; `introspector` builds that actor where OAuth is on.
+    """
 
     settings: Settings
     registry: AgentRegistry
     authenticator: HttpAuthenticator
     catalogue: Catalogue
     clock: Clock
+    key: Ed25519PrivateKey
+    node_id: str
+    router: Router | None
     engine: Engine
     http: Sockets
     mcp: Sockets
@@ -84,32 +90,31 @@ class Composition:
     servers: Sequence[Server]
 
 
-def compose(base: Base) -> Composition:
-    """Put a daemon together. Raises `StartRefused` where a key or a capability token cannot be used."""
-    key = root_key(base.settings.data_dir)
-    mailboxes = _mailboxes(base.settings, base.introspector is not None)
+def compose(given: Resources) -> Composition:
+    """Put a daemon together."""
+    mailboxes = _mailboxes(given.settings, given.introspector is not None)
     losses = {"mailbox_full": FailureCount("the ledger"), "storage": FailureCount("observations")}
     loads = {"http": Load(), "mcp": Load()}
     wires = {"http": WireCounts(), "mcp": WireCounts()}
     metrics = Metrics(
-        tuple(mailboxes.values()), loads, base.engine.sizes, redactions=base.redactions, wires=wires, losses=losses
+        tuple(mailboxes.values()), loads, given.engine.sizes, redactions=given.redactions, wires=wires, losses=losses
     )
-    services = _services(base, mailboxes, key, metrics)
-    guard = GuardPolicy(base.settings.allowed_hosts, base.settings.allowed_origins)
-    limits = Limits(base.settings.max_body_bytes, base.settings.max_inflight)
+    services = _services(given, mailboxes, metrics)
+    guard = GuardPolicy(given.settings.allowed_hosts, given.settings.allowed_origins)
+    limits = Limits(given.settings.max_body_bytes, given.settings.max_inflight)
     rest = correlated(
-        Front(create_app(_api(base, services, mailboxes, metrics)), guard, limits, loads["http"], render_problem)
+        Front(create_app(_api(given, services, mailboxes, metrics)), guard, limits, loads["http"], render_problem)
     )
-    servers = [server_of(base.settings.http_server, rest, base.http, base.settings, wires["http"])]
-    if base.mcp:
-        ledger = Ledger(mailboxes["observations"], losses["mailbox_full"]) if base.settings.tool_ledger else None
-        app = _mcp_app(base, services, mailboxes, guard, metrics=metrics, ledger=ledger)
+    servers = [server_of(given.settings.http_server, rest, given.http, given.settings, wires["http"])]
+    if given.mcp:
+        ledger = Ledger(mailboxes["observations"], losses["mailbox_full"]) if given.settings.tool_ledger else None
+        app = _mcp_app(given, services, mailboxes, guard, metrics=metrics, ledger=ledger)
         front = Front(app, guard, limits, loads["mcp"], render_gate)
-        servers.append(server_of(base.settings.mcp_server, front, base.mcp, base.settings, wires["mcp"]))
+        servers.append(server_of(given.settings.mcp_server, front, given.mcp, given.settings, wires["mcp"]))
     return Composition(
         mailboxes=mailboxes,
         services=services,
-        actors=_actors(base, mailboxes, key, losses["storage"]),
+        actors=_actors(given, mailboxes, losses["storage"]),
         servers=servers,
     )
 
@@ -125,22 +130,22 @@ def _mailboxes(settings: Settings, with_oauth: bool) -> Mapping[str, Mailbox]:
     }
 
 
-def _services(base: Base, mailboxes: Mapping[str, Mailbox], key: Ed25519PrivateKey, metrics: Metrics) -> Services:
-    settings, node_id = base.settings, install_id(base.settings.data_dir)
+def _services(given: Resources, mailboxes: Mapping[str, Mailbox], metrics: Metrics) -> Services:
+    settings = given.settings
     return Services(
         facts=mailboxes["facts"],
         recall=mailboxes["recall"],
         intents=mailboxes["intents"],
         traces=mailboxes["traces"],
-        clock=base.clock,
+        clock=given.clock,
         privacy=PrivacyRules(settings.always_private_prefixes, settings.share_prefixes),
         decay=decay_policy(settings),
-        node_id=node_id,
-        base_url=f"http://{address(base.http)}",
-        mcp_url=f"http://{address(base.mcp)}/mcp" if base.mcp else None,
-        catalogue=base.catalogue,
+        node_id=given.node_id,
+        base_url=f"http://{address(given.http)}",
+        mcp_url=f"http://{address(given.mcp)}/mcp" if given.mcp else None,
+        catalogue=given.catalogue,
         truncated=metrics.observe_truncation,
-        router=router_of(settings, base.catalogue, key, node_id=node_id, now_s=base.clock.now_us() // 1_000_000),
+        router=given.router,
         span=span_of_calls(),
         audit_envelope=settings.audit_envelope,
         salience=settings.memory_salience,
@@ -152,39 +157,37 @@ def decay_policy(settings: Settings) -> DecayPolicy:
     return DecayPolicy(settings.decay_volatile_hours, settings.decay_medium_days, settings.decay_stable_days)
 
 
-def _actors(
-    base: Base, mailboxes: Mapping[str, Mailbox], key: Ed25519PrivateKey, failures: FailureCount
-) -> list[Supervised]:
+def _actors(given: Resources, mailboxes: Mapping[str, Mailbox], failures: FailureCount) -> list[Supervised]:
     """Every actor, in the order in which they start; `ASKS` names them all."""
-    facts, recall, signer = mailboxes["facts"], mailboxes["recall"], ReceiptSigner(key)
+    facts, recall, signer = mailboxes["facts"], mailboxes["recall"], ReceiptSigner(given.key)
     builders: dict[str, Callable[[], Actor]] = {
-        "facts": partial(FactStore, base.engine, base.clock),
-        "recall": partial(Recall, base.engine),
+        "facts": partial(FactStore, given.engine, given.clock),
+        "recall": partial(Recall, given.engine),
         "sessions": SessionRegistry,
-        "intents": partial(IntentMap, base.clock),
-        "traces": partial(TraceRing, base.clock, base.settings.tool_traces_ttl_s),
+        "intents": partial(IntentMap, given.clock),
+        "traces": partial(TraceRing, given.clock, given.settings.tool_traces_ttl_s),
         "meter": Meter,
-        "observations": partial(Observations, facts, recall, base.clock, signer, failures=failures),
+        "observations": partial(Observations, facts, recall, given.clock, signer, failures=failures),
     }
-    if base.introspector is not None:
-        builders["introspection"] = base.introspector
+    if given.introspector is not None:
+        builders["introspection"] = given.introspector
     return [Supervised(mailboxes[name], build) for name, build in builders.items()]
 
 
-def _api(base: Base, services: Services, mailboxes: Mapping[str, Mailbox], metrics: Metrics) -> Api:
+def _api(given: Resources, services: Services, mailboxes: Mapping[str, Mailbox], metrics: Metrics) -> Api:
     return Api(
         services=services,
-        authenticator=base.authenticator,
+        authenticator=given.authenticator,
         mailboxes=tuple(mailboxes.values()),
         metrics=metrics,
-        max_body_bytes=base.settings.max_body_bytes,
-        request_timeout_s=base.settings.request_timeout_s,
-        mcp_enabled=base.settings.mcp_enabled,
+        max_body_bytes=given.settings.max_body_bytes,
+        request_timeout_s=given.settings.request_timeout_s,
+        mcp_enabled=given.settings.mcp_enabled,
     )
 
 
 def _mcp_app(
-    base: Base,
+    given: Resources,
     services: Services,
     mailboxes: Mapping[str, Mailbox],
     guard: GuardPolicy,
@@ -192,15 +195,15 @@ def _mcp_app(
     metrics: Metrics,
     ledger: Ledger | None,
 ) -> McpApp:
-    settings = base.settings
+    settings = given.settings
     lean = settings.mcp_server is ServerKind.WIRE
     auth = McpAuthenticator(
-        base.registry,
-        OAuth(mailboxes["introspection"], settings.mcp_oauth_tenant) if base.introspector else None,
+        given.registry,
+        OAuth(mailboxes["introspection"], settings.mcp_oauth_tenant) if given.introspector else None,
         required=settings.mcp_require_auth,
         resource_url=settings.mcp_resource_url,
     )
-    documents = documents_of(settings, auth, base.catalogue, node_id=services.node_id, base_url=services.base_url)
+    documents = documents_of(settings, auth, given.catalogue, node_id=services.node_id, base_url=services.base_url)
     return McpApp(
         services,
         auth,
@@ -213,7 +216,7 @@ def _mcp_app(
             ledger,
             raw_args=settings.tool_ledger_raw_args,
         ),
-        listing=Listing(base.catalogue, services.router, settings.tool_surface, ledger),
+        listing=Listing(given.catalogue, services.router, settings.tool_surface, ledger),
         streams=EventStreams(
             mailboxes["sessions"],
             StreamLimits(settings.sse_max_sessions, settings.sse_max_sessions_per_owner),

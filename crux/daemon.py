@@ -8,7 +8,7 @@ import resource
 import signal
 import socket
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,8 +24,8 @@ from crux.actors.mailbox import Mailbox
 from crux.actors.observations import FlushObservations
 from crux.actors.sessions import EndStreams
 from crux.actors.supervisor import RestartPolicy, start_all
-from crux.composition import Base, compose, decay_policy
-from crux.config import AuthMode, Loaded, Settings
+from crux.composition import Resources, compose, decay_policy
+from crux.config import Loaded, Settings, doubts
 from crux.domain.agents import AgentRegistry
 from crux.domain.bootstrap import STOCK
 from crux.domain.commands import Seed
@@ -33,14 +33,16 @@ from crux.domain.decay import default_horizon
 from crux.domain.facts import Draft
 from crux.errors import CruxError
 from crux.logs import get_logger
+from crux.routing import router_of
 from crux.storage.directory import hold
 from crux.storage.engine import Engine, SqliteEngine
+from crux.storage.keys import install_id, root_key
 from crux.tools.catalogue import CATALOGUE
 from crux.tools.registry import Catalogue
 from crux.transport.auth import authenticator_of
 from crux.transport.hypercorn_server import CUT_GRACE_S
 from crux.transport.listening import address, bind
-from crux.transport.mcp_auth import check_token_to_require, oauth_doubts
+from crux.transport.mcp_auth import check_token_to_require
 from crux.transport.serving import Server
 
 log = get_logger("crux.daemon")
@@ -139,6 +141,7 @@ async def serve(
     holder = {"pid": os.getpid(), "started": datetime.now(UTC).isoformat(timespec="seconds")}
     async with AsyncExitStack() as stack:
         describe = stack.enter_context(hold(settings.data_dir, holder))
+        key, node_id = root_key(settings.data_dir), install_id(settings.data_dir)
         http = await _listen(stack, settings.http_host, settings.http_port, "CORECRUXD_HTTP_PORT")
         mcp = []
         if settings.mcp_enabled:
@@ -147,12 +150,15 @@ async def serve(
         engine = await SqliteEngine.open(settings.data_dir, decay_policy(settings))
         stack.push_async_callback(_close, engine)
         parts = compose(
-            Base(
+            Resources(
                 settings=settings,
                 registry=registry,
                 authenticator=authenticator,
                 catalogue=catalogue,
                 clock=clock,
+                key=key,
+                node_id=node_id,
+                router=router_of(settings, catalogue, key, node_id=node_id, now_s=clock.now_us() // 1_000_000),
                 engine=engine,
                 http=http,
                 mcp=mcp,
@@ -171,7 +177,7 @@ async def serve(
                     mcp=parts.services.mcp_url,
                     data_dir=settings.data_dir,
                     version=__version__,
-                    warnings=(*warnings, *_doubts(settings), *oauth_doubts(settings, registry)),
+                    warnings=(*warnings, *doubts(settings, registry)),
                 )
             )
             await stop.wait()
@@ -180,14 +186,6 @@ async def serve(
             await _flush(parts.mailboxes["observations"])
             nursery.cancel_scope.cancel()
     log.info("stopped")
-
-
-def _doubts(settings: Settings) -> Iterator[str]:
-    """What the operator may not have meant."""
-    if settings.agent_token is not None and settings.agent_tokens is not None:
-        yield "CRUX_AGENT_TOKEN is not used, because CRUX_AGENT_TOKENS is set: add the operator's token there"
-    if settings.auth_mode is AuthMode.OFF and (settings.agent_token or settings.agent_tokens):
-        yield "CORECRUXD_AUTH_MODE=off shows the private facts of every agent to whoever reaches the HTTP API"
 
 
 async def _introspector(stack: AsyncExitStack, settings: Settings, clock: Clock) -> Callable[[], Introspector] | None:

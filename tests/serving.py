@@ -15,7 +15,7 @@ from attrs import define
 from crux import daemon
 from crux.actors.mailbox import Mailbox
 from crux.actors.supervisor import RestartPolicy
-from crux.composition import Base, Composition, compose
+from crux.composition import Resources, Composition, compose
 from crux.config import Settings
 from crux.daemon import Ready, serve
 from crux.domain.streams import StreamLimits
@@ -68,8 +68,8 @@ async def serving(
     readies: list[Ready] = []
     composed: list[Composition] = []
 
-    def composing(base: Base) -> Composition:
-        composed.append(compose(base))
+    def composing(given: Resources) -> Composition:
+        composed.append(compose(given))
         return composed[-1]
 
     def announce(ready: Ready) -> None:

@@ -1,6 +1,7 @@
 """The settings of the daemon: one typed table, and what is derived from it."""
 
 from crux.config.declaration import STRONG_SECRET_BYTES, declarations
+from crux.config.doubts import doubts
 from crux.config.oauth import OAuthSettings
 from crux.config.parsers import AuthMode
 from crux.config.reference import Row, describe, reference_markdown
@@ -19,6 +20,7 @@ __all__ = [
     "WireSettings",
     "declarations",
     "describe",
+    "doubts",
     "load",
     "reference_markdown",
 ]

@@ -1,8 +1,7 @@
 """Who is calling MCP (seed 11.8, protocol contract 3.1, Decision 45)."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final
-from urllib.parse import urlsplit
 
 from attrs import field, frozen
 
@@ -10,8 +9,7 @@ from crux.actors.introspection import INTROSPECTION_S, IntrospectToken
 from crux.actors.mailbox import Mailbox
 from crux.config import Settings
 from crux.domain.agents import Agent, AgentRegistry
-from crux.domain.oauth import READ_SCOPE, challenge, introspection_endpoint
-from crux.domain.posture import is_loopback
+from crux.domain.oauth import READ_SCOPE, challenge
 from crux.errors import SettingError, Unauthorized
 from crux.transport.gates import bearer_token
 
@@ -123,26 +121,4 @@ def check_token_to_require(settings: Settings, registry: AgentRegistry) -> None:
         raise SettingError(
             "CRUX_MCP_REQUIRE_AUTH=1 without any token to ask for: set CRUX_AGENT_TOKEN or CRUX_AGENT_TOKENS, or "
             "CRUX_MCP_RESOURCE_URL with CRUX_MCP_INTROSPECT_CLIENT_ID and CRUX_MCP_INTROSPECT_CLIENT_SECRET"
-        )
-
-
-def oauth_doubts(settings: Settings, registry: AgentRegistry) -> Iterator[str]:
-    """What of the OAuth settings the operator may not have meant, one line each."""
-    needed = {
-        "CRUX_MCP_RESOURCE_URL": settings.mcp_resource_url,
-        "CRUX_MCP_INTROSPECT_CLIENT_ID": settings.mcp_introspect_client_id,
-        "CRUX_MCP_INTROSPECT_CLIENT_SECRET": settings.mcp_introspect_client_secret,
-    }
-    if not settings.oauth_enabled:
-        if settings.mcp_introspect_client_id or settings.mcp_introspect_client_secret:
-            missing = ", ".join(name for name, value in needed.items() if not value)
-            yield f"OAuth tokens are not taken, because of what is not set: {missing}"
-        return
-    endpoint = urlsplit(introspection_endpoint(settings.mcp_auth_server, settings.mcp_introspect_url))
-    if endpoint.scheme == "http" and not is_loopback(endpoint.hostname or ""):
-        yield f"tokens and the client secret go to {endpoint.hostname} unencrypted: use https"
-    if settings.mcp_oauth_tenant in registry.names:
-        yield (
-            f"CRUX_MCP_OAUTH_TENANT is also agent '{settings.mcp_oauth_tenant}': whoever has an OAuth token reads what "
-            "is private to it"
         )

@@ -10,12 +10,12 @@ from contextlib import closing
 
 from crux.cli.checks.finding import Finding, fail, ok, warn
 from crux.cli.checks.site import Site
-from crux.config import AuthMode
+from crux.config import doubts
 from crux.domain.agents import AgentRegistry
 from crux.domain.posture import is_loopback
 from crux.transport.auth import auth_mode_of, authenticator_of
 from crux.transport.gates import GuardPolicy
-from crux.transport.mcp_auth import check_token_to_require, oauth_doubts
+from crux.transport.mcp_auth import check_token_to_require
 
 _TESTED_PLATFORMS = ("linux", "darwin")
 
@@ -46,17 +46,8 @@ def auth(site: Site) -> Finding:
     mode = auth_mode_of(settings, agents)
     authenticator_of(settings, agents)
     check_token_to_require(settings, agents)
-    if mode is AuthMode.OFF and agents:
-        return warn(
-            "auth mode off, and there are agent tokens: the HTTP API shows every agent's private facts to any caller",
-            "set CORECRUXD_AUTH_MODE=dev_scopes or jwt_hs256",
-        )
-    if settings.allow_weak_hs256_secret:
-        return warn(
-            f"auth mode {mode.value}, and a short JWT key is accepted", "unset CORECRUXD_ALLOW_WEAK_HS256_SECRET"
-        )
-    if (doubt := next(oauth_doubts(settings, agents), None)) is not None:
-        return warn(f"auth mode {mode.value}; {doubt}", "see docs/oauth.md")
+    if said := "; ".join(doubts(settings, agents)):
+        return warn(f"auth mode {mode.value}; {said}", "set what is named, or leave it if it is meant")
     if agents:
         known = f"agents with a token: {', '.join(sorted(agents.names))}"
     else:

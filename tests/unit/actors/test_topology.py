@@ -8,7 +8,7 @@ from pathlib import Path
 from crux.actors.clock import SystemClock
 from crux.actors.introspection import Introspector
 from crux.actors.topology import ASKS
-from crux.composition import Base, compose
+from crux.composition import Resources, compose
 from crux.config import Settings
 from crux.domain.agents import AgentRegistry
 from crux.domain.decay import DecayPolicy
@@ -17,6 +17,7 @@ from crux.storage.engine import SqliteEngine
 from crux.tools.catalogue import CATALOGUE
 from crux.transport.auth import authenticator_of
 from crux.transport.listening import bind
+from tests.rcx_tokens import KEY
 
 
 def test_no_actor_can_wait_for_itself_through_others() -> None:
@@ -32,12 +33,15 @@ async def composed(directory: Path, introspector: Callable[[], Introspector] | N
         (http,) = await bind("127.0.0.1", 0, "PORT")
         stack.enter_context(http)
         parts = compose(
-            Base(
+            Resources(
                 settings=settings,
                 registry=registry,
                 authenticator=authenticator_of(settings, registry),
                 catalogue=CATALOGUE,
                 clock=SystemClock(),
+                key=KEY,
+                node_id="ab" * 16,
+                router=None,
                 engine=engine,
                 http=[http],
                 mcp=[],
