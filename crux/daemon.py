@@ -31,9 +31,9 @@ from crux.domain.bootstrap import STOCK
 from crux.domain.commands import Seed
 from crux.domain.decay import default_horizon
 from crux.domain.facts import Draft
-from crux.errors import CruxError
+from crux.errors import CruxError, StartRefused
 from crux.logs import get_logger
-from crux.routing import router_of
+from crux.routing import router_of, token_doubts
 from crux.storage.directory import hold
 from crux.storage.engine import Engine, SqliteEngine
 from crux.storage.keys import install_id, root_key
@@ -138,6 +138,7 @@ async def serve(
     registry = AgentRegistry.parse(settings.agent_token, settings.agent_tokens)
     authenticator = authenticator_of(settings, registry)
     check_token_to_require(settings, registry)
+    _check_ports(settings)
     holder = {"pid": os.getpid(), "started": datetime.now(UTC).isoformat(timespec="seconds")}
     async with AsyncExitStack() as stack:
         describe = stack.enter_context(hold(settings.data_dir, holder))
@@ -149,6 +150,8 @@ async def serve(
         describe({**holder, "http": address(http), "mcp": address(mcp) if mcp else None})
         engine = await SqliteEngine.open(settings.data_dir, decay_policy(settings))
         stack.push_async_callback(_close, engine)
+        now_s = clock.now_us() // 1_000_000
+        router = router_of(settings, catalogue, key, node_id=node_id, now_s=now_s)
         parts = compose(
             Resources(
                 settings=settings,
@@ -158,7 +161,7 @@ async def serve(
                 clock=clock,
                 key=key,
                 node_id=node_id,
-                router=router_of(settings, catalogue, key, node_id=node_id, now_s=clock.now_us() // 1_000_000),
+                router=router,
                 engine=engine,
                 http=http,
                 mcp=mcp,
@@ -177,7 +180,11 @@ async def serve(
                     mcp=parts.services.mcp_url,
                     data_dir=settings.data_dir,
                     version=__version__,
-                    warnings=(*warnings, *doubts(settings, registry)),
+                    warnings=(
+                        *warnings,
+                        *doubts(settings, registry),
+                        *token_doubts(router, now_s=now_s),
+                    ),
                 )
             )
             await stop.wait()
@@ -186,6 +193,14 @@ async def serve(
             await _flush(parts.mailboxes["observations"])
             nursery.cancel_scope.cancel()
     log.info("stopped")
+
+
+def _check_ports(settings: Settings) -> None:
+    same = settings.http_port == settings.mcp_port and settings.http_host == settings.mcp_host
+    if settings.mcp_enabled and settings.http_port and same:
+        raise StartRefused(
+            f"CORECRUXD_HTTP_PORT and CORECRUXD_MCP_PORT are both {settings.http_port}: give each a port of its own"
+        )
 
 
 async def _introspector(stack: AsyncExitStack, settings: Settings, clock: Clock) -> Callable[[], Introspector] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -9,19 +10,16 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from crux.config import Settings
 from crux.domain.rcx_mint import local_capabilities, mint_free_token
 from crux.domain.rcx_token import Token, read_token
-from crux.domain.rcx_validation import basic_issues, examine
+from crux.domain.rcx_validation import examine
 from crux.domain.router import Router
 from crux.domain.signing import fingerprint
 from crux.errors import SettingError
-from crux.logs import get_logger
 from crux.tools.registry import Catalogue, Tier
 
 OFF = "off"
 LOCAL = "local"
 # No token is near it: one that lists each capability of the catalogue takes 16 KiB.
 MOST_TOKEN_BYTES = 1024 * 1024
-
-log = get_logger("crux.routing")
 
 
 def router_of(
@@ -30,7 +28,7 @@ def router_of(
     """The router, or None where every tool may be called. `key` is the daemon's own.
 
     Raises `SettingError` for a file that holds no token, and for one that was signed by somebody whose key is not
-    known. A token that does not hold (expired, say) refuses calls, and is warned of here.
+    known. A token that does not hold (expired, say) refuses calls: `token_doubts` tells of it.
     """
     choice = settings.rcx_router
     if choice.lower() == OFF:
@@ -47,12 +45,15 @@ def router_of(
             f"the token in {choice} was issued by {token.issuer.passport_kid}, not by this daemon: "
             "set CORECRUXD_RCX_ISSUER_KEY to that issuer's public key"
         )
-    router = Router(examine(token, issuer))
-    for issue in basic_issues(token, now_s=now_s):
-        log.warning("the capability token does not hold", code=issue.code, why=issue.message)
-    if not router.examined.signature_holds:
-        log.warning("the capability token does not hold", code="bad_signature", why="its signature is not the issuer's")
-    return router
+    return Router(examine(token, issuer))
+
+
+def token_doubts(router: Router | None, *, now_s: int) -> Iterator[str]:
+    """What the operator may not know of the token; one that is expired, say, is no reason not to start."""
+    if router is None:
+        return
+    if why := "; ".join(f"{issue.code}, {issue.message}" for issue in router.issues(now_s=now_s)):
+        yield f"the capability token permits nothing, so every call will be refused: {why}"
 
 
 def _read(path: Path) -> Token:

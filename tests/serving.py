@@ -15,7 +15,7 @@ from attrs import define
 from crux import daemon
 from crux.actors.mailbox import Mailbox
 from crux.actors.supervisor import RestartPolicy
-from crux.composition import Resources, Composition, compose
+from crux.composition import Composition, Resources, compose
 from crux.config import Settings
 from crux.daemon import Ready, serve
 from crux.domain.streams import StreamLimits

@@ -23,7 +23,11 @@ _INDENT = re.compile(rb"\n( +)\"")
 @click.argument("client", type=click.Choice(list(HOSTS)))
 @click.option("--print", "only_print", is_flag=True, help="Show the JSON to paste, and change nothing.")
 @click.option("--url", help=f"Address of MCP.  [default: {URL_VARIABLE}, else where the settings put it]")
-@click.option("--with-token", is_flag=True, help=f"Put the token of {TOKEN_VARIABLE} into the entry, readable.")
+@click.option(
+    "--with-token",
+    is_flag=True,
+    help=f"Put the token of {TOKEN_VARIABLE} into the entry; only you can read the file then.",
+)
 @click.option("--force", is_flag=True, help=f'Replace a "{NAME}" entry that is another one.')
 def connect(client: str, only_print: bool, url: str | None, with_token: bool, force: bool) -> None:
     """Add this daemon to the MCP servers of CLIENT, in its configuration file, and leave all else in there alone.
@@ -38,13 +42,16 @@ def connect(client: str, only_print: bool, url: str | None, with_token: bool, fo
         click.echo(msgspec.json.format(msgspec.json.encode({host.section: {NAME: entry}}), indent=2).decode())
         click.echo(f"paste it into {file or 'the configuration of your client'}", err=True)
     else:
-        click.echo(_connect(host, file, entry, force=force))
+        click.echo(_connect(host, file, entry, force=force, secret=token is not None))
     if token is None:
         click.echo(f"no token is in it; where agents have tokens, set {TOKEN_VARIABLE} and add --with-token", err=True)
 
 
-def _connect(host: Host, file: Path, entry: dict[str, object], *, force: bool) -> str:
-    """Put `entry` into `file`; returns what was done. Raises `CruxError` where that cannot be done safely."""
+def _connect(host: Host, file: Path, entry: dict[str, object], *, force: bool, secret: bool) -> str:
+    """Put `entry` into `file`, which becomes the user's alone where it is `secret`; returns what was done.
+
+    Raises `CruxError` where that cannot be done safely.
+    """
     before = _content(host, file)
     try:
         after = merged(before, host.section, entry, force=force)
@@ -52,10 +59,10 @@ def _connect(host: Host, file: Path, entry: dict[str, object], *, force: bool) -
         raise type(error)(f"{file}: {error.message}; nothing was changed") from None
     if after is None:
         return f"{host.title} is connected already: {file}"
-    mode = file.stat().st_mode & 0o777 if before is not None else 0o600
+    mode = file.stat().st_mode & 0o777 if before is not None and not secret else 0o600
     backup = file.with_name(f"{file.name}.bak")
     if before is not None:
-        _write(backup, before, mode)
+        _write(backup, before, 0o600)  # it may hold tokens, of an earlier entry or of other servers
     _write(file, after, mode)
     kept = "" if before is None else f", the earlier one is {backup}"
     return f"{host.title} is connected: {file}{kept}; restart it to take effect"
@@ -89,7 +96,10 @@ def _members(content: bytes | msgspec.Raw, what: str) -> dict[str, msgspec.Raw]:
     except msgspec.ValidationError:
         raise InvalidArgument(f"{what} is not a JSON object") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidArgument(f"{what} is not valid JSON ({error})") from None
+        raise InvalidArgument(
+            f"{what} is not valid JSON ({error}): comments and trailing commas are not read here; "
+            "--print shows the entry to paste"
+        ) from None
 
 
 def _content(host: Host, file: Path) -> bytes | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
+from crux.config.oauth import DEFAULT_AUTH_SERVER
 from crux.config.parsers import AuthMode
 from crux.config.settings import Settings
 from crux.domain.agents import AgentRegistry
@@ -15,7 +16,7 @@ from crux.domain.posture import is_loopback
 def doubts(settings: Settings, registry: AgentRegistry) -> Iterator[str]:
     """One line each. `registry` holds the agents of these settings."""
     if settings.agent_token is not None and settings.agent_tokens is not None:
-        yield "CRUX_AGENT_TOKEN is not used, because CRUX_AGENT_TOKENS is set: add the operator's token there"
+        yield "CRUX_AGENT_TOKEN is not used, and there is no operator: CRUX_AGENT_TOKENS is set too; unset one of them"
     if settings.auth_mode is AuthMode.OFF and registry:
         yield (
             "CORECRUXD_AUTH_MODE=off shows the private facts of every agent to whoever reaches the HTTP API: "
@@ -33,8 +34,10 @@ def _of_oauth(settings: Settings, registry: AgentRegistry) -> Iterator[str]:
         "CRUX_MCP_INTROSPECT_CLIENT_ID": settings.mcp_introspect_client_id,
         "CRUX_MCP_INTROSPECT_CLIENT_SECRET": settings.mcp_introspect_client_secret,
     }
+    if any(needed.values()) and settings.mcp_auth_server == DEFAULT_AUTH_SERVER:
+        yield f"CRUX_MCP_AUTH_SERVER is not set: clients, and what is asked about tokens, go to {DEFAULT_AUTH_SERVER}"
     if not settings.oauth_enabled:
-        if settings.mcp_introspect_client_id or settings.mcp_introspect_client_secret:
+        if any(needed.values()):
             missing = ", ".join(name for name, value in needed.items() if not value)
             yield f"OAuth tokens are not taken, because of what is not set: {missing}"
         return

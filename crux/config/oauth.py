@@ -9,6 +9,8 @@ from crux.config import parsers
 from crux.config.declaration import Group, setting
 from crux.domain.agents import NAME_SHAPE, is_agent_name
 
+DEFAULT_AUTH_SERVER = "https://api.vaultcrux.com"
+
 # What a URI is made of (RFC 3986 section 2), without the number sign.
 _URI = re.compile(r"[A-Za-z0-9._~:/?@!$&'()*+,;=%\[\]-]+")
 
@@ -68,7 +70,7 @@ class OAuthSettings:
         "each 401. See [oauth.md](oauth.md).",
     )
     mcp_auth_server: str = setting(
-        "https://api.vaultcrux.com",
+        DEFAULT_AUTH_SERVER,
         env="CRUX_MCP_AUTH_SERVER",
         group=Group.OAUTH,
         parse=_endpoint,

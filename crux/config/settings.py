@@ -103,7 +103,8 @@ class Settings(CapabilitySettings, OAuthSettings, RecordingSettings, WireSetting
         env="CORECRUXD_ALLOW_INSECURE_DEV_AUTH_BIND",
         group=Group.AUTH,
         parse=parsers.switch,
-        meaning="Lets a listener without real authentication leave loopback. Anyone who reaches it may do anything.",
+        meaning="Lets a listener without real authentication leave loopback, once `CORECRUXD_AUTH_MODE` is set too. "
+        "Anyone who reaches it may do anything.",
     )
     jwt_hs256_secret: bytes | None = setting(
         None,

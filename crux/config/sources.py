@@ -5,7 +5,8 @@ sources share one parser for each setting.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
 from pathlib import Path
 
 import yaml
@@ -17,6 +18,11 @@ from crux.config.settings import Settings
 from crux.errors import SettingError
 
 CONFIG_PATH_ENV = "CORECRUXD_CONFIG_PATH"
+
+_PREFIXES = ("CRUX_", "CORECRUX_", "CORECRUXD_")
+# Variables that commands read and the daemon does not.
+_OTHERS = frozenset({CONFIG_PATH_ENV, "CRUX_MCP_URL", "CORECRUX_LOOPBACK_TOKEN"})
+_ALIKE = 0.75
 
 _SECTION = "daemon"
 _LONGEST_SHOWN = 60
@@ -79,7 +85,16 @@ def load(environ: Mapping[str, str], *, home: Path) -> Loaded:
         raise SettingError(problems[0] + more)
     settings = Settings(**values)  # type: ignore[arg-type]  # each parser returns its field's type
     sources = {name: given[name].source if name in given else "default" for name in table}
-    return Loaded(settings, sources, file.path, file.warnings)
+    return Loaded(settings, sources, file.path, (*file.warnings, *_unknown(environ)))
+
+
+def _unknown(environ: Mapping[str, str]) -> Iterator[str]:
+    """A line for each variable that looks like one of ours and is none; a mistyped one would be missed in silence."""
+    known = {declaration.env for declaration in declarations(Settings).values()} | _OTHERS
+    for name in sorted(environ.keys() - known):
+        if name.startswith(_PREFIXES):
+            near = get_close_matches(name, known, 1, _ALIKE)
+            yield f"{name} is no setting of this version" + (f": is {near[0]} meant?" if near else "")
 
 
 def _find(declaration: Declaration, environ: Mapping[str, str], file: _File) -> _Given | None:

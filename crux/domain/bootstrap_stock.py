@@ -47,8 +47,8 @@ STOCK: tuple[Entry, ...] = (
         the JSON body under status 200; HTTP uses the status. Both ports are the defaults and listen on this
         machine only; the operator may have moved them (CORECRUXD_MCP_HOST, CORECRUXD_MCP_PORT,
         CORECRUXD_HTTP_HOST, CORECRUXD_HTTP_PORT). To let an agent in, an operator shares the MCP address and
-        a token, never the data directory. A backup is a copy of that directory made while the daemon is
-        stopped; make one before an upgrade.
+        a token, never the data directory. Before an upgrade the operator makes a
+        backup: a copy of that directory while the daemon is stopped, or of the database with sqlite3.
         """,
     ),
     _entry(
@@ -80,12 +80,14 @@ STOCK: tuple[Entry, ...] = (
         "doc:tool-surface",
         "What tools/list shows",
         """
-        tools/list is complete: it shows every tool of this daemon in one answer, without paging, and the same
-        list to every caller. What is not in it does not exist here, and a call of it is refused as an unknown
-        tool. Advice that names such a tool, in this text or in your memory, was written for a daemon that has
-        it: take the way without it. The list changes only with the version of the daemon, so after a restart
-        that you notice, ask for it once more. Each entry has a schema of the arguments with an example; what
-        a tool returns is described by get_bootstrap {"topic": "tool-output"}.
+        tools/list comes whole, without paging. By default it shows every tool that works. The operator may
+        narrow it to the core floor, or to that and what suits your work: tell it with cuecrux_session
+        {"intent": ...}, one of audit_review, compliance_export, document_ingest, session_review,
+        knowledge_query; it counts for an hour. What is hidden so can be called by its name all the same. A
+        capability token may take tools away for good: calls of them are refused with -32030. Advice that names
+        a tool which this daemon lacks was written for one that has it: take the way without it. When you hear
+        that the list has changed, or after a restart, ask for it once more. What a tool returns is described
+        by get_bootstrap {"topic": "tool-output"}.
         """,
     ),
     _entry(
@@ -183,12 +185,12 @@ STOCK: tuple[Entry, ...] = (
         "resolution:capability-denied",
         "-32030: refused, whoever asks",
         """
-        The daemon understood the call and will not do it; the same call fails again, whoever makes it and
-        with any token. No tool of this release should answer so: agents do not see what the daemon keeps for
-        itself, and a name that it reserves is refused as a wrong argument instead. If you meet it all the same,
-        read error.data: error_code is the rule, RESERVED_ENTITY_PREFIX for a fact that belongs to the daemon,
-        and fact_id, entity and reserved_prefix say which fact that is. Leave it alone, go on without that
-        step, and say that you did.
+        The daemon understood the call and will not do it; the same call fails again, whoever makes it. With a
+        reason_code in error.data, the daemon's capability token does not allow the tool: the code says why
+        (denied:capability_not_permitted: the token does not name it; denied:token_expired: its time is over),
+        stamp and refusal_receipt say which token that was. Only the operator can change that: go on without
+        the tool, and say that you did. With an error_code, the record belongs to the daemon itself: leave it
+        alone.
         """,
     ),
     _entry(
@@ -207,10 +209,12 @@ STOCK: tuple[Entry, ...] = (
         "resolution:unauthorized",
         "401, 403 and 421: the daemon does not let you in",
         """
-        401: this daemon has agent tokens and your request carried none, or a wrong one. Send one header
-        `Authorization: Bearer <token>`, with that capital B and one space. A token is 32 to 256 characters of
-        letters, digits and . _ ~ - without quotes or line ends. Tokens are read when the daemon starts: after
-        a change the operator has to restart it. 403 about the origin: you call from a web page; the operator
+        401: this daemon wants a token, and your request carried none, or one that does not hold. Send one header
+        `Authorization: Bearer <token>`, with that capital B and one space. An agent's token is 32 to 256
+        characters of letters, digits and . _ ~ - without quotes or line ends; the operator restarts the daemon
+        to change them. Where WWW-Authenticate names resource_metadata, an access token of the authorization
+        server named there is taken too; it only reads, and other tools answer -32601. 503: too many tokens are
+        being looked up; try again. 403 about the origin: you call from a web page; the operator
         adds its origin to CRUX_ALLOWED_ORIGINS. 421: you used a host name that the daemon does not answer to;
         call 127.0.0.1, or the operator adds the name to CRUX_ALLOWED_HOSTS.
         """,

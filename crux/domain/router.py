@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from attrs import frozen
 
 from crux.domain.capability import Decision, call_of, decide
-from crux.domain.rcx_validation import ExaminedToken
+from crux.domain.rcx_validation import ExaminedToken, Issue, basic_issues
 from crux.domain.surface import ShownTool
 
 FILTERED_BY = "rcx-capability-token"
@@ -30,6 +30,13 @@ class Router:
         """Whether the token's time has begun, and whether it is over: between two changes of it no decision changes."""
         token = self.examined.token
         return token.issued_at <= now_s, token.expires_at <= now_s
+
+    def issues(self, *, now_s: int) -> tuple[Issue, ...]:
+        """Why the token permits nothing at `now_s`; empty where it holds."""
+        token = self.examined.token
+        forged = () if self.examined.signature_holds else (Issue("bad_signature", "its signature is not the issuer's"),)
+        contextual = (Issue("contextual_token", "it depends on a delegation"),) if token.contextual else ()
+        return (*basic_issues(token, now_s=now_s), *forged, *contextual)
 
     def stamp(self) -> dict[str, object]:
         """Which token shaped a listing, ready for JSON."""

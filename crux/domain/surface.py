@@ -97,15 +97,16 @@ def shape(
     """The tools to advertise out of `tools`, in order.
 
     `tools` are those that the caller may see, in catalogue order, extension tools last. `recent_calls` are the names of
-    the caller's traced calls, newest first. An intent that is none of the five means the floor alone.
+    the caller's traced calls, newest first. An intent that is none of the five brings nothing; a tool that was called
+    lately may come in all the same.
     """
     if mode is SurfaceMode.FULL:
         return tuple(tools)
     ranked = [(tool.floor_rank, tool) for tool in tools if tool.floor_rank is not None]
     floor = tuple(tool for _, tool in sorted(ranked, key=lambda pair: pair[0]))
-    if mode is SurfaceMode.MINIMAL or intent is None or (bias := BIASES.get(intent)) is None:
+    if mode is SurfaceMode.MINIMAL:
         return floor
-    return floor + _picks(bias, boosts(recent_calls), tools)
+    return floor + _picks(BIASES.get(intent or "", {}), boosts(recent_calls), tools)
 
 
 def boosts(recent_calls: Iterable[str]) -> Mapping[str, int]:

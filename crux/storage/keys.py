@@ -13,19 +13,19 @@ from crux.errors import StartRefused
 ROOT_KEY = "passport.key"
 INSTALL_ID = ".install-uuid"
 
-_KEY_BYTES = 32
-_ID_BYTES = 16
+KEY_BYTES = 32
+ID_BYTES = 16
 
 
 def root_key(directory: Path) -> Ed25519PrivateKey:
     """The daemon's own Ed25519 key, made on first use (identity contract 3). Raises `StartRefused` for a damaged
     file."""
-    return Ed25519PrivateKey.from_private_bytes(keep_bytes(directory / ROOT_KEY, _KEY_BYTES))
+    return Ed25519PrivateKey.from_private_bytes(keep_bytes(directory / ROOT_KEY, KEY_BYTES))
 
 
 def install_id(directory: Path) -> str:
     """The daemon's name for itself, 32 hex digits, made on first use. Raises `StartRefused` for a damaged file."""
-    return keep_bytes(directory / INSTALL_ID, _ID_BYTES).hex()
+    return keep_bytes(directory / INSTALL_ID, ID_BYTES).hex()
 
 
 def keep_bytes(path: Path, size: int) -> bytes:
@@ -34,12 +34,19 @@ def keep_bytes(path: Path, size: int) -> bytes:
     Only one process may ask at a time: the data directory is held. Raises `StartRefused` for a file that holds anything
     else, since making another would quietly orphan what was made with the first.
     """
+    if (held := held_bytes(path, size)) is not None:
+        return held
+    made = secrets.token_bytes(size)
+    _write(path, made)
+    return made
+
+
+def held_bytes(path: Path, size: int) -> bytes | None:
+    """The bytes that `path` holds, None where there is no such file; raises as `keep_bytes` does."""
     try:
         text = path.read_text(encoding="ascii")
     except FileNotFoundError:
-        made = secrets.token_bytes(size)
-        _write(path, made)
-        return made
+        return None
     except (OSError, UnicodeDecodeError) as error:
         raise StartRefused(f"{path} cannot be read ({error}); restore it from a backup") from error
     try:

@@ -176,7 +176,10 @@ class HttpAuthenticator:
         """
         if not self._registry and all(name not in _CREDENTIALS for name, _ in headers):
             return NOBODY
-        return self.authenticate(headers)
+        principal = self.authenticate(headers)
+        if self._registry and principal.passport is None:
+            raise _unauthenticated("where agents have tokens, say who you are: 'Authorization: Bearer <token>'")
+        return principal
 
     def _as_agent(self, agent: Agent, passport: str | None) -> Principal:
         if agent.operator:

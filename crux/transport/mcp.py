@@ -217,7 +217,7 @@ class McpApp:
             return await self._listing.of(call)
         result = self._results.get(request.method)
         if result is None:
-            log.info("unknown method", method=request.method[:NAME_SHOWN])
+            log.warning("unknown method", method=request.method[:NAME_SHOWN])
             raise MethodNotFound(f"method not found: {request.method[:NAME_SHOWN]}")
         return result
 

@@ -70,6 +70,11 @@ def test_a_daemon_opens_as_many_files_as_it_is_allowed(tmp_path: Path) -> None:
     assert allowed == (min(hard, OPEN_FILES), hard)
 
 
+def test_two_ports_that_are_one_are_refused_by_their_names(tmp_path: Path) -> None:
+    with pytest.raises(NotReady, match="CORECRUXD_HTTP_PORT and CORECRUXD_MCP_PORT are both 14899"):
+        Daemon(tmp_path, CORECRUXD_HTTP_PORT="14899", CORECRUXD_MCP_PORT="14899").start()
+
+
 def test_the_second_daemon_on_a_directory_says_who_holds_it(tmp_path: Path) -> None:
     with Daemon(tmp_path) as first:
         second = Daemon(tmp_path)

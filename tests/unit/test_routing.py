@@ -5,14 +5,13 @@ from pathlib import Path
 
 import pytest
 from attrs import evolve
-from structlog.testing import capture_logs
 
 from crux.config import Settings
 from crux.domain.rcx_mint import mint_free_token, sign_token
 from crux.domain.rcx_token import encode_token
 from crux.domain.router import Router
 from crux.errors import SettingError
-from crux.routing import MOST_TOKEN_BYTES, router_of
+from crux.routing import MOST_TOKEN_BYTES, router_of, token_doubts
 from crux.storage.keys import root_key
 from crux.tools.catalogue import CATALOGUE
 from tests.rcx_tokens import EXPIRES_AT, ISSUED_AT, KEY, PUBLIC, minted
@@ -83,8 +82,22 @@ def test_a_token_that_does_not_hold_is_warned_of_and_refuses(tmp_path: Path) -> 
     forged = sign_token(minted(), KEY)
     forged = evolve(forged, signature=evolve(forged.signature, sig=bytes(64)))
     path = token_file(tmp_path, encode_token(forged))
-    with capture_logs() as lines:
-        router = routed(tmp_path, path, PUBLIC, now_s=EXPIRES_AT)
+    router = routed(tmp_path, path, PUBLIC)
     assert router is not None
     assert not router.decide("learn", now_s=ISSUED_AT).authorised
-    assert [line["code"] for line in lines] == ["token_expired", "bad_signature"]
+    (doubt,) = token_doubts(router, now_s=EXPIRES_AT)
+    assert doubt.startswith("the capability token permits nothing")
+    assert "token_expired" in doubt
+    assert "bad_signature" in doubt
+
+
+def test_a_token_that_holds_is_not_doubted(tmp_path: Path) -> None:
+    router = routed(tmp_path, token_file(tmp_path, encode_token(minted())), PUBLIC)
+    assert list(token_doubts(router, now_s=ISSUED_AT)) == list(token_doubts(None, now_s=ISSUED_AT)) == []
+
+
+def test_a_contextual_token_permits_nothing(tmp_path: Path) -> None:
+    token = sign_token(minted(delegation_policy={"a": 1}), KEY)
+    router = routed(tmp_path, token_file(tmp_path, encode_token(token)), PUBLIC)
+    (doubt,) = token_doubts(router, now_s=ISSUED_AT)
+    assert "contextual_token" in doubt

@@ -17,6 +17,8 @@ OF_SITE: Mapping[str, Callable[[Site], Finding]] = {
     "addresses": start.addresses,
     "data directory": data.directory,
     "permissions": data.permissions,
+    "keys": data.keys,
+    "capability token": start.capability,
     "disk space": data.space,
     "lock": data.lock,
     "database": data.database,

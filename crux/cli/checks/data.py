@@ -12,6 +12,7 @@ from crux.cli.checks.finding import Finding, fail, ok, warn
 from crux.cli.checks.site import Site
 from crux.storage.directory import LOCK, describe
 from crux.storage.engine import DATABASE
+from crux.storage.keys import ID_BYTES, INSTALL_ID, KEY_BYTES, ROOT_KEY, held_bytes
 from crux.storage.sqlite import APPLICATION_ID, SOUND, integrity, newest_schema
 
 LOW_BYTES = 1024 * 1024 * 1024
@@ -53,6 +54,14 @@ def permissions(site: Site) -> Finding:
         named = ", ".join(open_files[:_NAMED]) + (f" and {more} more" if more > 0 else "")
         return warn(f"open to other users: {named}", f"chmod -R go= '{path}'")
     return ok("private")
+
+
+def keys(site: Site) -> Finding:
+    """Whether what the daemon made for itself once is whole."""
+    path = site.settings.data_dir
+    sizes = {INSTALL_ID: ID_BYTES, ROOT_KEY: KEY_BYTES}
+    held = [name for name, size in sizes.items() if held_bytes(path / name, size) is not None]
+    return ok(f"whole: {', '.join(held)}" if held else "none yet; the daemon makes them when it starts")
 
 
 def space(site: Site) -> Finding:

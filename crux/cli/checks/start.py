@@ -6,13 +6,20 @@ A check may raise `StartRefused`: that is what the daemon would say.
 import platform
 import sqlite3
 import sys
+import time
 from contextlib import closing
+from datetime import UTC, datetime
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from crux.cli.checks.finding import Finding, fail, ok, warn
 from crux.cli.checks.site import Site
 from crux.config import doubts
 from crux.domain.agents import AgentRegistry
 from crux.domain.posture import is_loopback
+from crux.routing import router_of, token_doubts
+from crux.storage.keys import KEY_BYTES, ROOT_KEY, held_bytes
+from crux.tools.catalogue import CATALOGUE
 from crux.transport.auth import auth_mode_of, authenticator_of
 from crux.transport.gates import GuardPolicy
 from crux.transport.mcp_auth import check_token_to_require
@@ -53,6 +60,21 @@ def auth(site: Site) -> Finding:
     else:
         known = "MCP asks for a token" if settings.mcp_require_auth else "MCP serves anonymous callers"
     return ok(f"auth mode {mode.value}; {known}{', and takes OAuth tokens' if settings.oauth_enabled else ''}")
+
+
+def capability(site: Site) -> Finding:
+    """Whether the capability token, where one is asked for, permits anything."""
+    settings, now_s = site.settings, int(time.time())
+    held = held_bytes(settings.data_dir / ROOT_KEY, KEY_BYTES)
+    key = Ed25519PrivateKey.generate() if held is None else Ed25519PrivateKey.from_private_bytes(held)
+    router = router_of(settings, CATALOGUE, key, node_id="", now_s=now_s)
+    if router is None:
+        return ok("none is asked for: every tool may be called")
+    if doubt := next(token_doubts(router, now_s=now_s), None):
+        return fail(doubt, "put a token that holds in its place, or set CORECRUXD_RCX_ROUTER=off")
+    until = datetime.fromtimestamp(router.examined.token.expires_at, UTC)
+    permitted = len(router.permitted(CATALOGUE.tools, now_s=now_s))
+    return ok(f"it permits {permitted} of {len(CATALOGUE.tools)} tools until {until:%Y-%m-%d %H:%M} UTC")
 
 
 def addresses(site: Site) -> Finding:

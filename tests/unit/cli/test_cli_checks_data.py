@@ -13,8 +13,10 @@ from types import SimpleNamespace
 import pytest
 
 from crux.cli.checks import Verdict, data
+from crux.errors import StartRefused
 from crux.storage.directory import hold
 from crux.storage.engine import DATABASE
+from crux.storage.keys import install_id, root_key
 from crux.storage.sqlite import connect_writer, prepare
 from tests.unit.cli.sites import site
 
@@ -206,3 +208,13 @@ def test_the_integrity_check_ends_in_time(directory: Path, monkeypatch: pytest.M
     found = data.database(site(directory))
     assert found.verdict is OK
     assert "as far as it was read" in found.text
+
+
+def test_keys_are_whole_missing_or_damaged(directory: Path) -> None:
+    assert data.keys(site(directory)).text.startswith("none yet")
+    root_key(directory)
+    install_id(directory)
+    assert data.keys(site(directory)).text == "whole: .install-uuid, passport.key"
+    (directory / "passport.key").write_text("")
+    with pytest.raises(StartRefused, match=r"passport\.key"):
+        data.keys(site(directory))

@@ -1,5 +1,6 @@
 import sqlite3
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -7,6 +8,8 @@ import pytest
 from crux.cli.checks import Finding, Verdict, start
 from crux.cli.doctor import attempt
 from crux.config import AuthMode
+from crux.domain.rcx_token import encode_token
+from tests.rcx_tokens import PUBLIC, minted
 from tests.unit.cli.sites import site
 
 TOKEN = "a" * 32
@@ -14,6 +17,7 @@ OAUTH = {
     "mcp_resource_url": "https://crux.example/mcp",
     "mcp_introspect_client_id": "crux",
     "mcp_introspect_client_secret": "s",
+    "mcp_auth_server": "https://login.example",
 }
 OK, WARN, FAIL = Verdict.OK, Verdict.WARN, Verdict.FAIL
 
@@ -118,3 +122,31 @@ def test_a_check_that_the_system_does_not_let_look_fails() -> None:
         raise PermissionError(13, "Permission denied", "/secret")
 
     assert attempt(look) == Finding(FAIL, "Permission denied: /secret")
+
+
+def test_without_a_router_every_tool_may_be_called() -> None:
+    assert start.capability(site()).text == "none is asked for: every tool may be called"
+
+
+@pytest.mark.parametrize(
+    ("changes", "key", "verdict", "text"),
+    [
+        ({}, PUBLIC.hex(), OK, "permits 0 of"),
+        ({"expires_at": 1_700_000_002, "refresh_hint_at": 1_700_000_001}, PUBLIC.hex(), FAIL, "token_expired"),
+        ({}, "00" * 32, FAIL, "bad_signature"),
+        ({}, None, FAIL, "set CORECRUXD_RCX_ISSUER_KEY"),
+    ],
+)
+def test_a_token_file_is_looked_at_as_at_a_start(
+    tmp_path: Path, changes: dict[str, Any], key: str | None, verdict: Verdict, text: str
+) -> None:
+    times = {"issued_at": 1_700_000_000, "expires_at": 4_000_000_000, "refresh_hint_at": 3_999_999_999}
+    path = tmp_path / "token"
+    path.write_bytes(encode_token(minted(**{**times, **changes})))
+    found = attempt(start.capability, site(tmp_path, rcx_router=str(path), rcx_issuer_key=key))
+    assert (found.verdict, text in found.text + found.mend) == (verdict, True)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["token"], "it makes no key"
+
+
+def test_the_local_token_permits_what_is_local() -> None:
+    assert "permits 8 of 8 tools until" in start.capability(site(rcx_router="local")).text

@@ -94,7 +94,9 @@ def test_a_port_that_changes_needs_an_address(cli: Cli) -> None:
 def test_a_token_is_written_only_when_asked_for(cli: Cli, file: Path) -> None:
     assert "--with-token" in cli("connect", "cursor", CRUX_AGENT_TOKEN=TOKEN).stderr
     assert TOKEN not in file.read_text()
+    file.chmod(0o644)
     result = cli("connect", "cursor", "--with-token", "--force", CRUX_AGENT_TOKEN=TOKEN)
+    assert file.stat().st_mode & 0o777 == 0o600
     assert (result.exit_code, result.stderr) == (0, "")
     assert json.loads(file.read_text())["mcpServers"]["crux"]["headers"] == {"Authorization": f"Bearer {TOKEN}"}
     bridge = shown(cli, "claude-desktop", "--with-token", CRUX_AGENT_TOKEN=TOKEN)["mcpServers"]["crux"]
@@ -132,7 +134,7 @@ def test_everything_else_stays_as_it_was(cli: Cli, file: Path) -> None:
     )
     backup = file.with_name("mcp.json.bak")
     assert backup.read_text() == before
-    assert [path.stat().st_mode & 0o777 for path in (file, backup)] == [0o640, 0o640]
+    assert [path.stat().st_mode & 0o777 for path in (file, backup)] == [0o640, 0o600], "the copy may hold tokens"
     assert len(list(file.parent.iterdir())) == 2
 
 

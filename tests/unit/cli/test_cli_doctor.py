@@ -30,7 +30,7 @@ def test_the_table_has_a_row_for_each_check_with_the_way_to_mend_it(cli: Cli, no
     lines = [line.split() for line in result.stdout.splitlines()]
     assert ["python", "ok"] in [line[:2] for line in lines]
     assert ["authentication", "warn"] in [line[:2] for line in lines]
-    assert "→ set CORECRUXD_AUTH_MODE=dev_scopes or jwt_hs256" in result.stdout
+    assert "→ set what is named" in result.stdout
 
 
 def test_one_failure_is_exit_code_1(cli: Cli, nothing_runs: dict[str, str]) -> None:

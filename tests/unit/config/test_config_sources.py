@@ -190,3 +190,21 @@ def test_the_data_directory_expands_leading_variables(text: str, expected: str, 
 
 def test_a_variable_that_only_begins_like_a_known_one_is_refused(home: Path) -> None:
     assert "expected a path" in refused({"CORECRUXD_DATA_DIR": "$HOMESTEAD/x"}, home)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("CORECRUXD_AGENT_TOKENS", ": is CRUX_AGENT_TOKENS meant?"),
+        ("CORECRUXD_LOG_FORMAT", ": is CORECRUX_LOG_FORMAT meant?"),
+        ("CRUX_NOTHING_LIKE_IT_AT_ALL", ""),
+        ("CORECRUX_X", ""),
+    ],
+)
+def test_a_variable_that_looks_like_ours_and_is_none_is_told_of(name: str, said: str, home: Path) -> None:
+    assert load({name: "x"}, home=home).warnings == (f"{name} is no setting of this version{said}",)
+
+
+@pytest.mark.parametrize("name", ["CRUX_MCP_URL", "CORECRUX_LOOPBACK_TOKEN", "CRUXIFIX", "PATH", "crux_agent_token"])
+def test_any_other_variable_is_nobody_s_business(name: str, home: Path) -> None:
+    assert load({name: "x"}, home=home).warnings == ()

@@ -121,8 +121,11 @@ def test_the_minimal_surface_is_the_floor_in_its_own_order_whatever_the_caller_d
 
 
 @pytest.mark.parametrize("intent", [None, "", "Audit_Review", "audit_review ", "gardening"])
-def test_without_one_of_the_five_intents_the_dynamic_surface_is_the_floor(intent: str | None) -> None:
-    assert names(SurfaceMode.DYNAMIC, intent, ["list_work"] * 3) == FLOOR
+def test_without_one_of_the_five_intents_the_dynamic_surface_is_the_floor_and_what_was_called(
+    intent: str | None,
+) -> None:
+    assert names(SurfaceMode.DYNAMIC, intent, []) == FLOOR
+    assert names(SurfaceMode.DYNAMIC, intent, ["list_work"] * 3 + ["query"]) == [*FLOOR, "list_work"]
 
 
 @pytest.mark.parametrize(

@@ -503,5 +503,6 @@ def test_on_a_route_without_scopes_a_caller_that_says_who_it_is_has_to_be_that()
 
 @pytest.mark.parametrize("mode", [AuthMode.DEV_SCOPES, AuthMode.JWT_HS256])
 def test_where_agents_have_tokens_no_route_without_scopes_serves_a_nameless_caller(mode: AuthMode) -> None:
-    with pytest.raises(Unauthorized):
-        recognised(mode, AGENTS)
+    for header in ([], [scopes("query:read")]):
+        with pytest.raises(Unauthorized):
+            recognised(mode, AGENTS, *header)

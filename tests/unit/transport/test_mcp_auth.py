@@ -14,7 +14,7 @@ from crux.config import Settings
 from crux.domain.agents import Agent, AgentRegistry
 from crux.domain.oauth import AccessRules
 from crux.errors import Overloaded, SettingError, Unauthorized
-from crux.transport.mcp_auth import Caller, McpAuthenticator, OAuth, Presented, check_token_to_require, oauth_doubts
+from crux.transport.mcp_auth import Caller, McpAuthenticator, OAuth, Presented, check_token_to_require
 from tests.conftest import HandClock
 
 OPERATOR_TOKEN = "o" * 32
@@ -169,50 +169,3 @@ def test_a_token_that_is_required_and_cannot_exist_stops_the_start() -> None:
         check_token_to_require(settings, AGENTS)
         check_token_to_require(evolve(settings, mcp_enabled=False), NOBODY)
     check_token_to_require(Settings(), NOBODY)
-
-
-@pytest.mark.parametrize(
-    ("settings", "registry", "doubts"),
-    [
-        (Settings(), AGENTS, []),
-        (Settings(mcp_resource_url=RESOURCE), AGENTS, []),
-        (
-            Settings(mcp_introspect_client_id="crux"),
-            NOBODY,
-            ["CRUX_MCP_RESOURCE_URL, CRUX_MCP_INTROSPECT_CLIENT_SECRET"],
-        ),
-        (
-            Settings(mcp_introspect_client_secret="s", mcp_resource_url=RESOURCE),
-            NOBODY,
-            ["not taken, because of what is not set: CRUX_MCP_INTROSPECT_CLIENT_ID"],
-        ),
-        (WHOLE, AGENTS, []),
-        (WHOLE, AgentRegistry.parse(None, f"work:{WRITER_TOKEN}"), ["CRUX_MCP_OAUTH_TENANT is also agent 'work'"]),
-    ],
-)
-def test_what_an_operator_may_not_have_meant_is_said(
-    settings: Settings, registry: AgentRegistry, doubts: list[str]
-) -> None:
-    said = list(oauth_doubts(settings, registry))
-    assert len(said) == len(doubts)
-    for line, expected in zip(said, doubts, strict=True):
-        assert expected in line
-
-
-@pytest.mark.parametrize(
-    ("endpoint", "doubted"),
-    [
-        ("https://as.example/i", False),
-        ("http://127.0.0.1:9000/i", False),
-        ("http://[::1]:9000/i", False),
-        ("http://as.example/i", True),
-    ],
-)
-def test_secrets_that_leave_the_machine_unencrypted_are_pointed_out(endpoint: str, doubted: bool) -> None:
-    settings = Settings(
-        mcp_resource_url=RESOURCE,
-        mcp_introspect_client_id="crux",
-        mcp_introspect_client_secret="s",
-        mcp_introspect_url=endpoint,
-    )
-    assert [("as.example unencrypted" in line) for line in oauth_doubts(settings, NOBODY)] == [True] * doubted
