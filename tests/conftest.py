@@ -1,8 +1,10 @@
-"""What most tests above the domain stand on: real actors over a temporary database, and a clock that is set by hand."""
+"""What most tests above the domain stand on: real actors over a temporary database, a clock that is set by hand, and
+a client for a daemon that serves."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import httpx
 import pytest
 import trio
 from attrs import define, frozen
@@ -86,3 +88,9 @@ async def deaf_services(nursery: trio.Nursery) -> Services:
     for mailbox in (services.facts, services.recall, services.intents, services.traces):
         nursery.start_soon(mailbox.keep_time)
     return services
+
+
+@pytest.fixture
+async def client() -> AsyncIterator[httpx.AsyncClient]:
+    async with httpx.AsyncClient(trust_env=False, timeout=20, limits=httpx.Limits(max_connections=64)) as opened:
+        yield opened

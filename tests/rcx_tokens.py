@@ -1,5 +1,7 @@
 """RCX capability tokens for tests."""
 
+import time
+from pathlib import Path
 from typing import Any
 
 from attrs import evolve
@@ -20,6 +22,7 @@ from crux.domain.rcx_token import (
     TeamScope,
     TenantScope,
     Token,
+    encode_token,
 )
 
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
@@ -72,3 +75,12 @@ def minted(**changes: Any) -> Token:
 
 def backend(backend_id: str, *capabilities: Capability, kid: str = "p_acme") -> Backend:
     return Backend(backend_id=backend_id, trust_root_kid=kid, permitted_capabilities=capabilities)
+
+
+def reading_token(directory: Path, **changes: Any) -> dict[str, Any]:
+    """The settings of a router whose token, kept in `directory` and valid by default, is for reading facts alone."""
+    reading = ("crux-mcp.query_facts", "crux-mcp.list_entities")
+    fields = {"instance_id": "n", "capabilities": reading, "issued_at": int(time.time()) - 60, **changes}
+    path = directory / "token"
+    path.write_bytes(encode_token(mint_free_token(KEY, **fields)))
+    return {"rcx_router": str(path), "rcx_issuer_key": PUBLIC.hex()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -9,11 +10,13 @@ from typing import Any
 from unittest.mock import patch
 
 import httpx
+import msgspec
 import trio
 from attrs import define
 
 from crux import daemon
 from crux.actors.mailbox import Mailbox
+from crux.actors.sessions import CountStreams
 from crux.actors.supervisor import RestartPolicy
 from crux.composition import Composition, Resources, compose
 from crux.config import Settings
@@ -28,6 +31,13 @@ from crux.transport.mcp import McpApp
 from crux.transport.mcp_auth import McpAuthenticator
 from crux.transport.sse import EventStreams
 from crux.transport.well_known import WellKnown
+from crux.transport.wire import WireServer
+from tests.wires import Client, dial
+
+ALICE, BOB, EVE = (f"{name}-token-" + "0" * 32 for name in ("alice", "bob", "eve"))
+AGENTS = f"alice:{ALICE},bob:{BOB},eve:{EVE}"
+LIST = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+FACT = {"entity": "a", "key": "k", "value": "v"}
 
 
 @define
@@ -52,6 +62,20 @@ class Serving:
         url = httpx.URL(self.http if which == "http" else self.mcp)
         assert url.port is not None
         return url.port
+
+    async def dial(self, which: str = "mcp") -> Client:
+        return await dial(self.port(which))
+
+    @property
+    def listener(self) -> WireServer:
+        """The server of the MCP port, where it is our own."""
+        server = self.parts.servers[1]
+        assert isinstance(server, WireServer)
+        return server
+
+    async def streams(self) -> int:
+        """How many push streams the daemon counts."""
+        return await self.parts.mailboxes["sessions"].ask(CountStreams())
 
 
 @asynccontextmanager
@@ -95,14 +119,35 @@ async def serving(
             nursery.cancel_scope.cancel()
 
 
+def bearer(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
+
+
+def call_of(name: object, /, **arguments: object) -> dict[str, Any]:
+    """The body of a tool call."""
+    return {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": name, "arguments": arguments}}
+
+
+def encoded(body: object) -> bytes:
+    return json.dumps(body, separators=(",", ":")).encode()
+
+
 async def tool(
     client: httpx.AsyncClient, url: str, name: str, headers: dict[str, str] | None = None, /, **arguments: object
 ) -> dict[str, Any]:
     """Call a tool; the whole JSON-RPC response."""
-    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": name, "arguments": arguments}}
-    response = await client.post(url, json=body, headers=headers)
+    response = await client.post(url, json=call_of(name, **arguments), headers=headers)
     assert response.status_code == 200, response.text
     found: dict[str, Any] = response.json()
+    return found
+
+
+def text_of(response: dict[str, Any]) -> dict[str, Any]:
+    """The document inside a tool's answer, which is compact and all there is."""
+    (item,) = response["result"]["content"]
+    assert item["type"] == "text"
+    assert item["text"] == msgspec.json.format(item["text"], indent=-1)
+    found: dict[str, Any] = json.loads(item["text"])
     return found
 
 

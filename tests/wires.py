@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import struct
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -87,6 +88,16 @@ class Client:
         while part := await self.stream.receive_some():
             taken += part
         return taken
+
+    def reset(self) -> None:
+        assert isinstance(self.stream, trio.SocketStream)
+        reset(self.stream.socket)
+
+
+def reset(end: socket.socket | trio.socket.SocketType) -> None:
+    """Close with a RST."""
+    end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # linger, but for no time
+    end.close()
 
 
 @define

@@ -1,4 +1,4 @@
-"""A daemon on each of the two servers of the MCP port."""
+"""A daemon on each of the two servers, open or for agents alone."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from crux.config import ServerKind
-from tests.serving import Serving, serving
+from tests.serving import AGENTS, Serving, serving
 
 
 @pytest.fixture(params=ServerKind, ids=lambda kind: kind.value)
@@ -21,4 +21,10 @@ def server(request: pytest.FixtureRequest) -> ServerKind:
 @pytest.fixture
 async def daemon(tmp_path: Path, server: ServerKind) -> AsyncIterator[Serving]:
     async with serving(tmp_path, mcp_server=server) as serves:
+        yield serves
+
+
+@pytest.fixture
+async def guarded(tmp_path: Path, server: ServerKind) -> AsyncIterator[Serving]:
+    async with serving(tmp_path, mcp_server=server, http_server=server, agent_tokens=AGENTS) as serves:
         yield serves

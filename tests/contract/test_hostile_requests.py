@@ -4,18 +4,12 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import AsyncIterator
-from pathlib import Path
 
-import pytest
 import trio
 
-from crux.actors.sessions import CountStreams
-from crux.config import ServerKind
-from tests.serving import Serving, serving
+from tests.serving import BOB, FACT, LIST, Serving, call_of, encoded, text_of
 
-TOKEN = "bob-token-" + "0" * 32
-LIST = b'{"jsonrpc":"2.0","id":1,"method":"tools/list"}'
+LISTING = encoded(LIST)
 PATIENCE_S = 20
 
 
@@ -49,7 +43,7 @@ def body_of(answer: bytes) -> bytes:
     return answer.partition(b"\r\n\r\n")[2]
 
 
-def request(*fields: bytes, target: bytes = b"/mcp", host: bytes | None = b"localhost", body: bytes = LIST) -> bytes:
+def request(*fields: bytes, target: bytes = b"/mcp", host: bytes | None = b"localhost", body: bytes = LISTING) -> bytes:
     hosts = () if host is None else (b"Host: " + host,)
     head = [b"POST " + target + b" HTTP/1.1", *hosts, b"Connection: close", b"Content-Length: %d" % len(body), *fields]
     return b"\r\n".join([*head, b"", body])
@@ -61,14 +55,8 @@ def stream_request(*fields: bytes, target: bytes = b"/mcp", host: bytes = b"loca
 
 
 async def still_serves(daemon: Serving) -> None:
-    assert b'"tools":[' in await answers(daemon, request(b"Authorization: Bearer " + TOKEN.encode()))
-    assert await daemon.parts.mailboxes["sessions"].ask(CountStreams()) == 0
-
-
-@pytest.fixture
-async def guarded(tmp_path: Path, server: ServerKind) -> AsyncIterator[Serving]:
-    async with serving(tmp_path, mcp_server=server, agent_tokens=f"bob:{TOKEN}") as serves:
-        yield serves
+    assert b'"tools":[' in await answers(daemon, request(b"Authorization: Bearer " + BOB.encode()))
+    assert await daemon.streams() == 0
 
 
 # --- session ids
@@ -162,22 +150,22 @@ CREDENTIALS = {
     "empty": (b"",),
     "a scheme alone": (b"Bearer",),
     "a scheme and a blank": (b"Bearer ",),
-    "a tab": (b"Bearer\t" + TOKEN.encode(),),
-    "two blanks": (b"Bearer  " + TOKEN.encode(),),
-    "another scheme": (b"Basic " + TOKEN.encode(),),
-    "no scheme": (TOKEN.encode(),),
-    "the scheme in capitals": (b"BEARER " + TOKEN.encode(),),
-    "a blank within": (b"Bearer " + TOKEN.encode() + b" x",),
-    "a comma behind": (b"Bearer " + TOKEN.encode() + b",",),
-    "one byte more": (b"Bearer " + TOKEN.encode() + b"\xff",),
-    "one character less": (b"Bearer " + TOKEN.encode()[:-1],),
+    "a tab": (b"Bearer\t" + BOB.encode(),),
+    "two blanks": (b"Bearer  " + BOB.encode(),),
+    "another scheme": (b"Basic " + BOB.encode(),),
+    "no scheme": (BOB.encode(),),
+    "the scheme in capitals": (b"BEARER " + BOB.encode(),),
+    "a blank within": (b"Bearer " + BOB.encode() + b" x",),
+    "a comma behind": (b"Bearer " + BOB.encode() + b",",),
+    "one byte more": (b"Bearer " + BOB.encode() + b"\xff",),
+    "one character less": (b"Bearer " + BOB.encode()[:-1],),
     "utf-8": (b"Bearer " + "токен".encode() * 8,),
     "latin-1": (b"Bearer " + b"\xe9" * 40,),
-    "escaped": (b"Bearer " + TOKEN.replace("-", "%2d").encode(),),
-    "quoted": (b'Bearer "' + TOKEN.encode() + b'"',),
+    "escaped": (b"Bearer " + BOB.replace("-", "%2d").encode(),),
+    "quoted": (b'Bearer "' + BOB.encode() + b'"',),
     "thousands of characters": (b"Bearer " + b"a" * 8000,),
-    "the right one twice": (b"Bearer " + TOKEN.encode(), b"Bearer " + TOKEN.encode()),
-    "a wrong and the right one": (b"Bearer x", b"Bearer " + TOKEN.encode()),
+    "the right one twice": (b"Bearer " + BOB.encode(), b"Bearer " + BOB.encode()),
+    "a wrong and the right one": (b"Bearer x", b"Bearer " + BOB.encode()),
 }
 
 
@@ -188,12 +176,12 @@ async def test_credentials_of_another_form_open_nothing(guarded: Serving) -> Non
             answer = await answers(guarded, sent)
             assert status_of(answer) == 401, case
             assert json.loads(body_of(answer))["error"] == "unauthorized"
-            assert TOKEN.encode() not in answer
+            assert BOB.encode() not in answer
     await still_serves(guarded)
 
 
 async def test_credentials_that_no_head_may_hold_are_refused_with_it(guarded: Serving) -> None:
-    for token in (b"a" * 10_000_000, TOKEN.encode() + b"\0", TOKEN.encode() + b"\r\n x"):
+    for token in (b"a" * 10_000_000, BOB.encode() + b"\0", BOB.encode() + b"\r\n x"):
         answer = await answers(guarded, request(b"Authorization: Bearer " + token))
         # The refusal of a head that goes on and on may be lost in the reset that ends it.
         assert status_of(answer) in (400, 401, 431) if answer else len(token) > 100_000
@@ -203,32 +191,32 @@ async def test_credentials_that_no_head_may_hold_are_refused_with_it(guarded: Se
 # --- bodies
 
 NOT_READ = {
-    "a byte order mark": b"\xef\xbb\xbf" + LIST,
-    "utf-16": LIST.decode().encode("utf-16"),
-    "utf-16 without a mark": LIST.decode().encode("utf-16-le"),
-    "utf-32": LIST.decode().encode("utf-32"),
-    "latin-1": LIST.replace(b"list", b"\xe9"),
-    "a batch": b"[" + LIST + b"]",
+    "a byte order mark": b"\xef\xbb\xbf" + LISTING,
+    "utf-16": LISTING.decode().encode("utf-16"),
+    "utf-16 without a mark": LISTING.decode().encode("utf-16-le"),
+    "utf-32": LISTING.decode().encode("utf-32"),
+    "latin-1": LISTING.replace(b"list", b"\xe9"),
+    "a batch": b"[" + LISTING + b"]",
     "an empty batch": b"[]",
-    "two requests": LIST + LIST,
-    "two lines": LIST + b"\n" + LIST,
-    "a number beyond all bounds": LIST.replace(b"}", b',"params":1e400}'),
-    "five thousand digits": LIST.replace(b"}", b',"params":1' + b"0" * 5000 + b"}"),
-    "not a number": LIST.replace(b"}", b',"params":NaN}'),
-    "infinity": LIST.replace(b":1,", b":-Infinity,"),
-    "a leading zero": LIST.replace(b":1,", b":01,"),
-    "a hexadecimal number": LIST.replace(b":1,", b":0x1,"),
-    "a comment": LIST.replace(b"{", b"{/**/"),
-    "a comma too many": LIST.replace(b"}", b",}"),
-    "single quotes": LIST.replace(b'"', b"'"),
-    "a raw line break in a string": LIST.replace(b"list", b"li\nst"),
-    "deep objects": LIST.replace(b"}", b',"params":' + b'{"a":' * 200 + b"1" + b"}" * 201),
-    "deep arrays in an id": LIST.replace(b":1,", b":" + b"[" * 201 + b"]" * 201 + b","),
-    "deep arrays and a lone surrogate": LIST.replace(
+    "two requests": LISTING + LISTING,
+    "two lines": LISTING + b"\n" + LISTING,
+    "a number beyond all bounds": LISTING.replace(b"}", b',"params":1e400}'),
+    "five thousand digits": LISTING.replace(b"}", b',"params":1' + b"0" * 5000 + b"}"),
+    "not a number": LISTING.replace(b"}", b',"params":NaN}'),
+    "infinity": LISTING.replace(b":1,", b":-Infinity,"),
+    "a leading zero": LISTING.replace(b":1,", b":01,"),
+    "a hexadecimal number": LISTING.replace(b":1,", b":0x1,"),
+    "a comment": LISTING.replace(b"{", b"{/**/"),
+    "a comma too many": LISTING.replace(b"}", b",}"),
+    "single quotes": LISTING.replace(b'"', b"'"),
+    "a raw line break in a string": LISTING.replace(b"list", b"li\nst"),
+    "deep objects": LISTING.replace(b"}", b',"params":' + b'{"a":' * 200 + b"1" + b"}" * 201),
+    "deep arrays in an id": LISTING.replace(b":1,", b":" + b"[" * 201 + b"]" * 201 + b","),
+    "deep arrays and a lone surrogate": LISTING.replace(
         b"}", b',"params":' + b"[" * 201 + b'"\\ud800"' + b"]" * 201 + b"}"
     ),
     "very deep arrays": b"[" * 1_000_000,
-    "too many arrays": LIST.replace(b"}", b',"params":[' + b"[]," * 100_000 + b"1]}"),
+    "too many arrays": LISTING.replace(b"}", b',"params":[' + b"[]," * 100_000 + b"1]}"),
 }
 
 
@@ -261,7 +249,7 @@ async def test_of_members_that_are_repeated_the_last_one_counts_everywhere(daemo
         b'"params":{"name":"store_fact","name":"list_entities","arguments":7,"arguments":{}}}'
     )
     answer = json.loads(body_of(await answers(daemon, request(body=body))))
-    assert (answer["id"], answer["result"]["content"][0]["text"]) == (2, '{"entities":[]}')
+    assert (answer["id"], text_of(answer)) == (2, {"entities": []})
 
 
 METHODS = (
@@ -276,13 +264,9 @@ METHODS = (
 
 
 async def test_a_method_is_known_by_its_exact_name(daemon: Serving) -> None:
-    def call_of(method: str, name: str, **arguments: str) -> bytes:
-        params = {"name": name, "arguments": arguments}
-        return json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
-
     for method in METHODS:
-        body = call_of(method, "store_fact", entity="a", key="k", value="v")
+        body = encoded({**call_of("store_fact", **FACT), "method": method})
         refused = json.loads(body_of(await answers(daemon, request(body=body))))
         assert refused["error"]["code"] in (-32601, -32602), method
-    listed = await answers(daemon, request(body=call_of("tools/call", "list_entities")))
+    listed = await answers(daemon, request(body=encoded(call_of("list_entities"))))
     assert b'\\"entities\\":[]' in listed

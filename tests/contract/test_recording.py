@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
 from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
@@ -19,19 +18,9 @@ from crux.domain.decay import DecayPolicy
 from crux.domain.privacy import RAW_ADMIN
 from crux.domain.surface import SurfaceMode
 from crux.storage.engine import SqliteEngine
-from tests.serving import Serving, serving, tool
+from tests.serving import AGENTS, BOB, EVE, FACT, LIST, Serving, bearer, serving, text_of, tool
 
-BOB, EVE = "bob-token-" + "0" * 32, "eve-token-" + "0" * 32
-AGENTS = f"bob:{BOB},eve:{EVE}"
-AS_BOB, AS_EVE = {"Authorization": f"Bearer {BOB}"}, {"Authorization": f"Bearer {EVE}"}
-LIST = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
-FACT = {"entity": "a", "key": "k", "value": "v"}
-
-
-@pytest.fixture
-async def client() -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(trust_env=False, timeout=20) as opened:
-        yield opened
+AS_BOB, AS_EVE = bearer(BOB), bearer(EVE)
 
 
 async def listed(client: httpx.AsyncClient, daemon: Serving, headers: dict[str, str]) -> list[str]:
@@ -78,11 +67,10 @@ async def test_an_envelope_goes_out_beside_the_result_where_it_is_switched_on(
     async with serving(tmp_path, mcp_server=server, agent_tokens=AGENTS, audit_envelope=True) as daemon:
         await tool(client, daemon.mcp, "store_fact", AS_BOB, **FACT, source_receipt="r1")
         await tool(client, daemon.mcp, "store_fact", AS_BOB, **FACT | {"entity": "b"}, private=True)
-        result = (await tool(client, daemon.mcp, "query_facts", AS_BOB))["result"]
+        found = await tool(client, daemon.mcp, "query_facts", AS_BOB)
         plain = (await tool(client, daemon.mcp, "list_entities", AS_BOB))["result"]
-    rows = json.loads(result["content"][0]["text"])["rows"]
-    envelope = result["_meta"]["envelope"]
-    assert len(rows) == 2
+    envelope = found["result"]["_meta"]["envelope"]
+    assert len(text_of(found)["rows"]) == 2
     assert [memory["topic"] for memory in envelope["memories_used"]] == ["a"], "what is private is not named"
     assert envelope["receipts_used"] == ["r1"]
     assert envelope["autonomy_consumed"] == {"capability": "facts:read", "cost_credits": 0, "scope": "agent:bob"}
@@ -98,10 +86,10 @@ async def test_an_envelope_names_what_the_answer_shows_and_no_more(
             await tool(client, daemon.mcp, "store_fact", **FACT | {"entity": name, "value": name * 2000})
         for contract in ("crc-v1", "legacy"):
             arguments = {"token_budget": 900, "contract": contract}
-            result = (await tool(client, daemon.mcp, "query_facts", **arguments))["result"]
-            answer = json.loads(result["content"][0]["text"])
+            found = await tool(client, daemon.mcp, "query_facts", **arguments)
+            answer = text_of(found)
             shown = answer["pointers"] if contract == "crc-v1" else answer["rows"]
-            memories = result["_meta"]["envelope"]["memories_used"]
+            memories = found["result"]["_meta"]["envelope"]["memories_used"]
             assert [m["fact_id"] for m in memories] == [row.get("id", row.get("fact_id")) for row in shown]
 
 
@@ -160,8 +148,7 @@ async def test_the_ledger_is_nobody_s_to_read_or_write_as_facts(
         entity = "__ledger__::bob"
         refused = await tool(client, daemon.mcp, "store_fact", AS_BOB, **FACT | {"entity": entity})
         assert refused["error"]["data"]["error_code"] == "RESERVED_ENTITY_PREFIX"
-        found = (await tool(client, daemon.mcp, "query_facts", AS_BOB, entity=entity))["result"]
-        assert json.loads(found["content"][0]["text"])["rows"] == []
+        assert text_of(await tool(client, daemon.mcp, "query_facts", AS_BOB, entity=entity))["rows"] == []
 
 
 async def test_tokens_of_every_call_are_counted_by_tool(daemon: Serving, client: httpx.AsyncClient) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -12,35 +11,15 @@ import httpx
 import pytest
 
 from crux.config import ServerKind
-from tests.serving import Serving, serving, tool
+from tests.serving import ALICE, BOB, Serving, bearer, serving, text_of, tool
 from tests.session_plans import canonical, graph_hash_of, plan_hash_of
 
-ALICE, BOB = "alice-token-" + "0" * 32, "bob-token-" + "0" * 32
-TOKENS = f"alice:{ALICE},bob:{BOB}"
 ADMIN = {"X-Corecrux-Scopes": "admin:read"}
-
-
-@pytest.fixture
-async def guarded(tmp_path: Path, server: ServerKind) -> AsyncIterator[Serving]:
-    async with serving(tmp_path, mcp_server=server, http_server=server, agent_tokens=TOKENS) as serves:
-        yield serves
-
-
-@pytest.fixture
-async def client() -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(trust_env=False, timeout=20) as opened:
-        yield opened
-
-
-def bearer(token: str) -> dict[str, str]:
-    return {"Authorization": f"Bearer {token}"}
 
 
 async def opened(client: httpx.AsyncClient, daemon: Serving, token: str | None = None, **given: object) -> Any:
     """The plan that a call of the tool gets."""
-    answer = await tool(client, daemon.mcp, "cuecrux_session", bearer(token) if token else None, **given)
-    (item,) = answer["result"]["content"]
-    return json.loads(item["text"])
+    return text_of(await tool(client, daemon.mcp, "cuecrux_session", bearer(token) if token else None, **given))
 
 
 async def kept(client: httpx.AsyncClient, daemon: Serving, entity: str) -> Any:
@@ -105,7 +84,7 @@ async def test_two_agents_have_sessions_of_their_own(guarded: Serving, client: h
     assert plans["alice"]["session_id"] != plans["bob"]["session_id"]
     for token in (ALICE, BOB):
         entities = await tool(client, guarded.mcp, "list_entities", bearer(token))
-        assert json.loads(entities["result"]["content"][0]["text"]) == {"entities": []}
+        assert text_of(entities) == {"entities": []}
         store = await tool(
             client, guarded.mcp, "store_fact", bearer(token),
             entity=f"__session_plan__::{plans['bob']['session_id']}", key="plan", value="{}",

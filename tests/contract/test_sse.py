@@ -13,16 +13,11 @@ import trio
 from crux.actors import sessions
 from crux.actors.sessions import LIST_CHANGED
 from crux.config import ServerKind
-from tests.serving import Serving, serving
+from tests.serving import BOB, EVE, FACT, Serving, bearer, call_of, serving
+from tests.wires import get
 
-BOB, EVE = "bob-token-" + "0" * 32, "eve-token-" + "0" * 32
 PATIENCE_S = 20
-
-
-@pytest.fixture
-async def client() -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(trust_env=False, timeout=PATIENCE_S) as opened:
-        yield opened
+ASK_FOR_STREAM = get("/mcp", "Accept: text/event-stream")
 
 
 @asynccontextmanager
@@ -40,15 +35,6 @@ async def refused(client: httpx.AsyncClient, daemon: Serving, **headers: str) ->
         return response
 
 
-async def hear(peer: trio.SocketStream, awaited: bytes) -> bytes:
-    """What comes, up to and with `awaited`."""
-    heard = b""
-    with trio.fail_after(PATIENCE_S):
-        while awaited not in heard:
-            heard += await peer.receive_some()
-    return heard
-
-
 @pytest.mark.parametrize("accept", ["text/event-stream", "application/json, text/event-stream"])
 async def test_a_stream_opens_with_an_id_of_its_own(daemon: Serving, client: httpx.AsyncClient, accept: str) -> None:
     async with stream(client, daemon, accept) as response:
@@ -63,11 +49,12 @@ async def test_a_stream_is_kept_alive_by_comments(
 ) -> None:
     monkeypatch.setattr(sessions, "KEEP_ALIVE_S", 0.01)
     async with serving(tmp_path, mcp_server=server) as daemon:
-        peer = await trio.open_tcp_stream("127.0.0.1", daemon.port("mcp"))
-        await peer.send_all(b"GET /mcp HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n")
-        for _ in range(3):
-            await hear(peer, b":\n\n")
-        await peer.aclose()
+        peer = await daemon.dial()
+        await peer.send(ASK_FOR_STREAM)
+        with trio.fail_after(PATIENCE_S):
+            for _ in range(3):
+                await peer.until(b":\n\n")
+        await peer.stream.aclose()
 
 
 async def test_the_same_owner_takes_its_session_over(daemon: Serving, client: httpx.AsyncClient) -> None:
@@ -79,16 +66,13 @@ async def test_the_same_owner_takes_its_session_over(daemon: Serving, client: ht
             assert second.headers["mcp-session-id"] == "s"
 
 
-async def test_a_session_of_another_owner_is_refused(
-    tmp_path: Path, server: ServerKind, client: httpx.AsyncClient
-) -> None:
-    async with serving(tmp_path, mcp_server=server, agent_tokens=f"bob:{BOB},eve:{EVE}") as daemon:
-        async with stream(client, daemon, Mcp_Session_Id="s", Authorization=f"Bearer {BOB}"):
-            response = await refused(client, daemon, Mcp_Session_Id="s", Authorization=f"Bearer {EVE}")
-            assert response.status_code == 403
-            assert response.json()["error"] == "sse_session_owner_mismatch"
-            assert list(response.json()) == ["error", "detail"]
-        assert (await refused(client, daemon)).status_code == 401
+async def test_a_session_of_another_owner_is_refused(guarded: Serving, client: httpx.AsyncClient) -> None:
+    async with stream(client, guarded, Mcp_Session_Id="s", **bearer(BOB)):
+        response = await refused(client, guarded, Mcp_Session_Id="s", **bearer(EVE))
+        assert response.status_code == 403
+        assert response.json()["error"] == "sse_session_owner_mismatch"
+        assert list(response.json()) == ["error", "detail"]
+    assert (await refused(client, guarded)).status_code == 401
 
 
 async def test_there_are_as_many_streams_as_the_limits_allow(
@@ -109,11 +93,11 @@ async def test_a_place_is_free_again_when_a_peer_has_gone(
     tmp_path: Path, server: ServerKind, client: httpx.AsyncClient
 ) -> None:
     async with serving(tmp_path, mcp_server=server, sse_max_sessions=1) as daemon:
-        peer = await trio.open_tcp_stream("127.0.0.1", daemon.port("mcp"))
-        await peer.send_all(b"GET /mcp HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n")
-        assert (await peer.receive_some()).startswith(b"HTTP/1.1 200")
+        peer = await daemon.dial()
+        await peer.send(ASK_FOR_STREAM)
+        assert (await peer.until(b"\r\n")).startswith(b"HTTP/1.1 200")
         assert (await refused(client, daemon)).status_code == 429
-        await peer.aclose()
+        await peer.stream.aclose()
         with trio.fail_after(PATIENCE_S):
             while True:
                 async with stream(client, daemon) as response:
@@ -159,31 +143,32 @@ async def test_a_head_request_opens_no_stream(daemon: Serving, client: httpx.Asy
         ("cuecrux_session", {"intent": 7}),
         ("cuecrux_session", {}),
         ("cuecrux_session", None),
-        ("store_fact", {"intent": "audit_review", "entity": "a", "key": "k", "value": "v"}),
+        ("store_fact", {"intent": "audit_review", **FACT}),
     ],
 )
 async def test_a_stream_is_told_of_a_declared_intent_before_the_call_is_answered_and_of_nothing_else(
     daemon: Serving, client: httpx.AsyncClient, name: str, arguments: object
 ) -> None:
     async def call(name: str, arguments: object) -> None:
-        body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": name, "arguments": arguments}}
+        body = {**call_of(name), "params": {"name": name, "arguments": arguments}}
         assert (await client.post(daemon.mcp, json=body, headers={"Mcp-Session-Id": "s"})).status_code == 200
 
-    async with await trio.open_tcp_stream("127.0.0.1", daemon.port("mcp")) as peer:
-        await peer.send_all(
-            b"GET /mcp HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\nMcp-Session-Id: s\r\n\r\n"
-        )
-        await hear(peer, b"\r\n\r\n")
-        await call(name, arguments)
-        await call("cuecrux_session", {"intent": "audit_review"})
-        assert (await hear(peer, LIST_CHANGED)).count(b"data:") == 1
-        await call("cuecrux_session", {"intent": "audit_review", "hints": 7})
-        await hear(peer, LIST_CHANGED)  # also where the tool refused
+    peer = await daemon.dial()
+    async with peer.stream:
+        await peer.send(get("/mcp", "Accept: text/event-stream", "Mcp-Session-Id: s"))
+        with trio.fail_after(PATIENCE_S):
+            await peer.until(b"\r\n\r\n")
+            await call(name, arguments)
+            await call("cuecrux_session", {"intent": "audit_review"})
+            await peer.until(LIST_CHANGED)
+            await call("cuecrux_session", {"intent": "audit_review", "hints": 7})
+            await peer.until(LIST_CHANGED)  # also where the tool refused
+            daemon.stop.set()
+            assert b"data:" not in await peer.rest()
 
 
 async def test_without_a_stream_an_intent_is_declared_all_the_same(daemon: Serving, client: httpx.AsyncClient) -> None:
-    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
-    params = {"name": "cuecrux_session", "arguments": {"intent": "audit_review"}}
+    body = call_of("cuecrux_session", intent="audit_review")
     for headers in ({}, {"Mcp-Session-Id": "nobody"}):
-        response = await client.post(daemon.mcp, json={**body, "params": params}, headers=headers)
+        response = await client.post(daemon.mcp, json=body, headers=headers)
         assert response.headers.get("mcp-session-id") == headers.get("Mcp-Session-Id")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
-import struct
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +10,16 @@ import pytest
 import trio
 from attrs import frozen
 
-from crux.actors.sessions import LIST_CHANGED, CountStreams
+from crux.actors.sessions import LIST_CHANGED
 from crux.config import ServerKind
 from crux.tools.catalogue import CATALOGUE
 from crux.tools.facts import NoArguments
 from crux.tools.identity import AgentIdentity
 from crux.tools.registry import Call, Catalogue, Tool, tool
 from crux.tools.schema import arg
-from tests.serving import Serving, serving
+from tests.serving import AGENTS, BOB, EVE, Serving, call_of, encoded, serving, text_of
 from tests.wires import Client, get, post
 
-BOB, EVE = "bob-token-" + "0" * 32, "eve-token-" + "0" * 32
 ASK_FOR_STREAM = ("Accept: text/event-stream", "Mcp-Session-Id: s")
 PATIENCE_S = 20
 
@@ -45,18 +42,14 @@ def tool_that_waits(begun: trio.Event, go_on: trio.Event) -> Tool:
     return wait
 
 
-def call_of(name: str, **arguments: object) -> bytes:
-    params = {"name": name, "arguments": arguments}
-    return json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).encode()
-
-
-async def dial(daemon: Serving) -> Client:
-    return Client(await trio.open_tcp_stream("127.0.0.1", daemon.port("mcp")))
+def call(name: str, *fields: str, **arguments: object) -> bytes:
+    """The bytes of a call on the session."""
+    return post(encoded(call_of(name, **arguments)), "Mcp-Session-Id: s", *fields, path="/mcp")
 
 
 async def stream(daemon: Serving, *fields: str) -> Client:
     """A peer with an open stream of the session."""
-    peer = await dial(daemon)
+    peer = await daemon.dial()
     await peer.send(get("/mcp", *ASK_FOR_STREAM, *fields))
     assert b" 200 " in await peer.until(b"\r\n\r\n")
     return peer
@@ -64,19 +57,11 @@ async def stream(daemon: Serving, *fields: str) -> Client:
 
 async def announce(daemon: Serving, *fields: str) -> dict[str, Any]:
     """Declare an intent on the session, which puts news on its stream; the answer to that."""
-    peer = await dial(daemon)
+    peer = await daemon.dial()
     async with peer.stream:
-        body = call_of("cuecrux_session", intent="audit_review")
-        answer = await peer.ask(post(body, "Mcp-Session-Id: s", *fields, path="/mcp"))
+        answer = await peer.ask(call("cuecrux_session", *fields, intent="audit_review"))
     found: dict[str, Any] = json.loads(answer.body)
     return found
-
-
-def reset(peer: Client) -> None:
-    """Close with a RST."""
-    assert isinstance(peer.stream, trio.SocketStream)
-    peer.stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    peer.stream.socket.close()
 
 
 async def test_a_new_stream_takes_over_at_once_and_the_call_in_flight_is_answered(
@@ -86,8 +71,8 @@ async def test_a_new_stream_takes_over_at_once_and_the_call_in_flight_is_answere
     catalogue = Catalogue.of([*CATALOGUE.tools, tool_that_waits(begun, go_on)])
     with trio.fail_after(PATIENCE_S):
         async with serving(tmp_path, catalogue=catalogue, mcp_server=server) as daemon:
-            old, caller = await stream(daemon), await dial(daemon)
-            await caller.send(post(call_of("wait"), "Mcp-Session-Id: s", path="/mcp"))
+            old, caller = await stream(daemon), await daemon.dial()
+            await caller.send(call("wait"))
             await begun.wait()
             new = await stream(daemon)
             assert await old.until(b"0\r\n\r\n") == b"0\r\n\r\n", "the older one ends properly, and says nothing before"
@@ -95,7 +80,7 @@ async def test_a_new_stream_takes_over_at_once_and_the_call_in_flight_is_answere
             await new.until(LIST_CHANGED)
             go_on.set()
             answer = await caller.answer()
-            assert "waited" in json.loads(answer.body)["result"]["content"][0]["text"]
+            assert text_of(json.loads(answer.body))["agent_name"] == "waited"
             assert answer.headers["mcp-session-id"] == "s"
             for peer in (old, new, caller):
                 await peer.stream.aclose()
@@ -106,10 +91,10 @@ async def test_the_end_of_a_stream_ends_no_call_of_its_session(tmp_path: Path, s
     catalogue = Catalogue.of([*CATALOGUE.tools, tool_that_waits(begun, go_on)])
     with trio.fail_after(PATIENCE_S):
         async with serving(tmp_path, catalogue=catalogue, mcp_server=server) as daemon:
-            gone, caller = await stream(daemon), await dial(daemon)
-            await caller.send(post(call_of("wait"), "Mcp-Session-Id: s", path="/mcp"))
+            gone, caller = await stream(daemon), await daemon.dial()
+            await caller.send(call("wait"))
             await begun.wait()
-            reset(gone)
+            gone.reset()
             new = await stream(daemon)
             go_on.set()
             assert b"waited" in (await caller.answer()).body
@@ -129,7 +114,7 @@ async def test_a_stream_that_was_reset_is_open_again_at_once(
                 peer = await stream(daemon)
                 await announce(daemon)
                 await peer.until(LIST_CHANGED)
-                reset(peer)
+                peer.reset()
 
 
 async def test_a_stream_outlives_a_burst_of_news_and_hears_of_it(tmp_path: Path, server: ServerKind) -> None:
@@ -140,7 +125,7 @@ async def test_a_stream_outlives_a_burst_of_news_and_hears_of_it(tmp_path: Path,
                 for _ in range(200):
                     nursery.start_soon(announce, daemon)
             await reader.until(LIST_CHANGED)
-            assert await daemon.parts.mailboxes["sessions"].ask(CountStreams()) == 1
+            assert await daemon.streams() == 1
             await reader.stream.aclose()
 
 
@@ -149,8 +134,8 @@ async def test_whoever_tries_another_owner_s_session_harms_neither_its_stream_no
 ) -> None:
     bob, eve = f"Authorization: Bearer {BOB}", f"Authorization: Bearer {EVE}"
     with trio.fail_after(PATIENCE_S):
-        async with serving(tmp_path, mcp_server=server, agent_tokens=f"bob:{BOB},eve:{EVE}") as daemon:
-            victim, thief = await stream(daemon, bob), await dial(daemon)
+        async with serving(tmp_path, mcp_server=server, agent_tokens=AGENTS) as daemon:
+            victim, thief = await stream(daemon, bob), await daemon.dial()
             for _ in range(100):
                 refused = await thief.ask(get("/mcp", *ASK_FOR_STREAM, eve))
                 assert (refused.status, json.loads(refused.body)["error"]) == (403, "sse_session_owner_mismatch")
@@ -178,12 +163,12 @@ async def test_two_calls_at_once_with_one_id_on_one_session_get_their_own_answer
         return AgentIdentity(args.mark, None)
 
     async def ask(peer: Client, mark: str) -> None:
-        answer = await peer.ask(post(call_of("meet", mark=mark), "Mcp-Session-Id: s", path="/mcp"))
-        assert f'"agent_name":"{mark}"' in json.loads(answer.body)["result"]["content"][0]["text"]
+        answer = await peer.ask(call("meet", mark=mark))
+        assert text_of(json.loads(answer.body))["agent_name"] == mark
 
     with trio.fail_after(PATIENCE_S):
         async with serving(tmp_path, catalogue=Catalogue.of([meet]), mcp_server=server) as daemon:
-            peers = [await dial(daemon) for _ in range(2)]
+            peers = [await daemon.dial() for _ in range(2)]
             for number in range(rounds):
                 async with trio.open_nursery() as nursery:
                     for place, peer in enumerate(peers):

@@ -8,7 +8,8 @@ import httpx
 import trio
 import trio.testing
 
-from tests.serving import Serving, serving, tool
+from tests.serving import Serving, call_of, encoded, serving, tool
+from tests.wires import post
 
 # Real seconds: the drain setting of these tests, and what a machine under load may need on top.
 DRAIN_S = 2
@@ -26,12 +27,7 @@ async def test_a_peer_that_never_reads_does_not_hold_the_stop(tmp_path: Path) ->
         for number in range(8):
             await tool(client, daemon.mcp, "store_fact", entity="large", key=str(number), value="x" * 1_000_000)
         stuck = await trio.open_tcp_stream("127.0.0.1", daemon.port("mcp"))
-        body = (
-            b'{"jsonrpc":"2.0","id":1,"method":"tools/call",'
-            b'"params":{"name":"query_facts","arguments":{"entity":"large"}}}'
-        )
-        head = b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body)
-        await stuck.send_all(head + body)
+        await stuck.send_all(post(encoded(call_of("query_facts", entity="large")), path="/mcp"))
         assert await stuck.receive_some(1) == b"H", "its answer has begun"
         await stops_in_time(daemon)
         await stuck.aclose()
@@ -54,16 +50,12 @@ async def test_idle_connections_do_not_hold_the_stop(tmp_path: Path) -> None:
 async def test_a_call_in_flight_gets_its_answer(tmp_path: Path) -> None:
     async with serving(tmp_path, shutdown_drain_s=DRAIN_S * 5) as daemon:
         stream = await trio.open_tcp_stream("127.0.0.1", daemon.port("mcp"))
-        body = (
-            b'{"jsonrpc":"2.0","id":1,"method":"tools/call",'
-            b'"params":{"name":"store_fact","arguments":{"entity":"a","key":"k","value":"kept"}}}'
-        )
-        head = b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body)
-        await stream.send_all(head + body[:20])
+        call = post(encoded(call_of("store_fact", entity="a", key="k", value="kept")), path="/mcp")
+        await stream.send_all(call[:-20])
         await trio.testing.wait_all_tasks_blocked(0.05)
         daemon.stop.set()
         await trio.testing.wait_all_tasks_blocked(0.05)
-        await stream.send_all(body[20:])
+        await stream.send_all(call[-20:])
         answer = b""
         with trio.fail_after(SLACK_S):
             while b"fact_id" not in answer:

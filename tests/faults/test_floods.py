@@ -20,9 +20,8 @@ from crux.actors.traces import RecentTraces
 from crux.domain.surface import IntentRecord, SurfaceMode
 from crux.domain.traces import MOST_ENTRIES, MOST_NAME_BYTES, MOST_SIGNATURE_BYTES
 from crux.transport.asgi import Message
-from crux.transport.wire import WireServer
-from tests.serving import Serving, serving
-from tests.wires import dial, get, post, until
+from tests.serving import LIST, Serving, call_of, encoded, serving
+from tests.wires import get, post, until
 
 ROUNDS = 100_000
 MB = 1_000_000
@@ -38,12 +37,6 @@ def _quiet() -> Iterator[None]:
 
 def _drop(*_: object) -> structlog.typing.EventDict:
     raise structlog.DropEvent
-
-
-def listener(daemon: Serving) -> WireServer:
-    server = daemon.parts.servers[1]
-    assert isinstance(server, WireServer)
-    return server
 
 
 async def asked(daemon: Serving, body: bytes) -> bytes:
@@ -64,14 +57,9 @@ async def asked(daemon: Serving, body: bytes) -> bytes:
     async def send(message: Message) -> None:
         sent.append(message)
 
-    await listener(daemon).app(scope, receive, send)
+    await daemon.listener.app(scope, receive, send)
     assert sent[0]["status"] == 200
     return bytes(sent[1]["body"])
-
-
-def call_of(name: str, **arguments: object) -> bytes:
-    params = {"name": name, "arguments": arguments}
-    return json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).encode()
 
 
 def method_of(name: str) -> bytes:
@@ -88,7 +76,7 @@ async def flood(daemon: Serving, bodies: Iterator[bytes]) -> None:
 
 async def series(daemon: Serving) -> set[str]:
     """The names and labels of all that the daemon measures."""
-    peer = await dial(daemon.port("http"))
+    peer = await daemon.dial("http")
     async with peer.stream:
         answer = await peer.ask(get("/metrics", "X-Corecrux-Scopes: admin:read"))
     return {line.rpartition(" ")[0] for line in answer.body.decode().splitlines() if not line.startswith("#")}
@@ -108,14 +96,16 @@ async def test_a_hundred_thousand_unknown_methods_leave_nothing_behind(tmp_path:
 async def test_a_hundred_thousand_unknown_tools_are_one_label_and_a_bounded_ring(tmp_path: Path) -> None:
     async with serving(tmp_path) as daemon:
         mailboxes = daemon.parts.mailboxes
-        await flood(daemon, (call_of(f"early_{number}") for number in range(10)))
+        await flood(daemon, (encoded(call_of(f"early_{number}")) for number in range(10)))
         before = await series(daemon)
-        await flood(daemon, (call_of(f"invented_{number}", x=number) for number in range(ROUNDS - 2 * MOST_ENTRIES)))
+        await flood(
+            daemon, (encoded(call_of(f"invented_{number}", x=number)) for number in range(ROUNDS - 2 * MOST_ENTRIES))
+        )
         tracemalloc.start()
         try:
-            await flood(daemon, (call_of(f"again_{number}", x=number) for number in range(MOST_ENTRIES)))
+            await flood(daemon, (encoded(call_of(f"again_{number}", x=number)) for number in range(MOST_ENTRIES)))
             full = traced()
-            await flood(daemon, (call_of(f"newer_{number}", x=number) for number in range(MOST_ENTRIES)))
+            await flood(daemon, (encoded(call_of(f"newer_{number}", x=number)) for number in range(MOST_ENTRIES)))
             assert traced() - full < 256 * 1024
         finally:
             tracemalloc.stop()
@@ -140,11 +130,9 @@ async def test_names_of_a_megabyte_are_neither_kept_nor_sent_back(tmp_path: Path
         for number in range(5):
             name = f"{number}" + "é" * (MB // 2)
             assert len(await asked(daemon, method_of(name))) < 1000
-            assert len(await asked(daemon, call_of(name))) < 2000
-            answer = await asked(
-                daemon, call_of("get_agent_identity", turn_id=name, entity=name, key=name, session_id=name)
-            )
-            assert b'"result"' in answer
+            assert len(await asked(daemon, encoded(call_of(name)))) < 2000
+            call = call_of("get_agent_identity", turn_id=name, entity=name, key=name, session_id=name)
+            assert b'"result"' in await asked(daemon, encoded(call))
         for entry in await mailboxes["traces"].ask(RecentTraces("__anon__", 100)):
             assert len(entry.tool.encode()) <= MOST_NAME_BYTES
             assert len((entry.signature or "").encode()) <= MOST_SIGNATURE_BYTES
@@ -156,10 +144,10 @@ async def test_of_two_thousand_intents_one_is_kept_and_each_list_is_right(tmp_pa
     async with serving(tmp_path, tool_surface=SurfaceMode.DYNAMIC) as daemon:
 
         async def declare(intent: str) -> None:
-            assert b'"result"' in await asked(daemon, call_of("cuecrux_session", intent=intent))
+            assert b'"result"' in await asked(daemon, encoded(call_of("cuecrux_session", intent=intent)))
 
         async def listed() -> int:
-            result = json.loads(await asked(daemon, b'{"jsonrpc":"2.0","id":1,"method":"tools/list"}'))["result"]
+            result = json.loads(await asked(daemon, encoded(LIST)))["result"]
             return len(result["tools"])
 
         floor = await listed()
@@ -177,7 +165,7 @@ async def test_of_two_thousand_intents_one_is_kept_and_each_list_is_right(tmp_pa
 
 # --- half a request
 
-WHOLE = post(b'{"jsonrpc":"2.0","id":1,"method":"tools/list"}', path="/mcp")
+WHOLE = post(encoded(LIST), path="/mcp")
 HALVES = {
     "nothing": b"",
     "half a head": WHOLE[:20],
@@ -190,12 +178,12 @@ EACH = 10
 
 async def test_peers_that_stop_half_way_and_stay_are_told_and_cut_and_hold_nobody_up(tmp_path: Path) -> None:
     async with serving(tmp_path, wire_head_s=1, wire_body_grace_s=1) as daemon:
-        counts = listener(daemon).counts
-        peers = [(case, await dial(daemon.port("mcp"))) for case in HALVES for _ in range(EACH)]
+        counts = daemon.listener.counts
+        peers = [(case, await daemon.dial()) for case in HALVES for _ in range(EACH)]
         for case, peer in peers:
             await peer.send(HALVES[case])
         await until(lambda: counts.inflight == 3 * EACH)
-        honest = await dial(daemon.port("mcp"))
+        honest = await daemon.dial()
         assert (await honest.ask(WHOLE)).status == 200
         for case, peer in peers:
             with trio.fail_after(20):
@@ -210,9 +198,9 @@ async def test_peers_that_stop_half_way_and_stay_are_told_and_cut_and_hold_nobod
 @pytest.mark.parametrize("leave", ["close", "half-close"])
 async def test_peers_that_stop_half_way_and_leave_hold_nothing(tmp_path: Path, leave: str) -> None:
     async with serving(tmp_path, max_inflight=3 * EACH) as daemon:
-        counts = listener(daemon).counts
+        counts = daemon.listener.counts
         for _ in range(3):
-            peers = [(half, await dial(daemon.port("mcp"))) for half in HALVES.values() for _ in range(EACH)]
+            peers = [(half, await daemon.dial()) for half in HALVES.values() for _ in range(EACH)]
             for half, peer in peers:
                 await peer.send(half)
             await until(lambda: counts.inflight == 3 * EACH)
@@ -223,6 +211,6 @@ async def test_peers_that_stop_half_way_and_leave_hold_nothing(tmp_path: Path, l
             for _, peer in peers:
                 await peer.stream.aclose()
         assert counts.app_failures == 0
-        honest = await dial(daemon.port("mcp"))
+        honest = await daemon.dial()
         assert (await honest.ask(WHOLE)).status == 200
         await honest.stream.aclose()

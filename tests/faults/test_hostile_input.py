@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -15,12 +15,9 @@ import pytest
 import trio
 
 from crux.tools.catalogue import CATALOGUE
-from tests.serving import Serving, serving, tool
+from tests.serving import AGENTS, ALICE, BOB, Serving, bearer, serving, text_of, tool
 
-ALICE_TOKEN = "alice-token-" + "0" * 32
-BOB_TOKEN = "bob-token-" + "0" * 32
-ALICE = {"Authorization": f"Bearer {ALICE_TOKEN}"}
-BOB = {"Authorization": f"Bearer {BOB_TOKEN}"}
+AS_ALICE, AS_BOB = bearer(ALICE), bearer(BOB)
 EVERY_SCOPE = "admin:read admin:write query:read facts:write sessions:read sessions:write"
 NOBODY_S, NEVER_STORED = "f_" + "0" * 32, "f_" + "1" * 32
 
@@ -39,19 +36,6 @@ ODD_WORDS = (*ODD_TEXT.split(), "x" * 256)
 async def daemon(tmp_path: Path) -> AsyncIterator[Serving]:
     async with serving(tmp_path) as serves:
         yield serves
-
-
-@pytest.fixture
-async def client() -> AsyncIterator[httpx.AsyncClient]:
-    limits = httpx.Limits(max_connections=64)
-    async with httpx.AsyncClient(trust_env=False, timeout=20, limits=limits) as opened:
-        yield opened
-
-
-def text_of(response: Mapping[str, Any]) -> dict[str, Any]:
-    """The document inside a tool's answer."""
-    found: dict[str, Any] = json.loads(response["result"]["content"][0]["text"])
-    return found
 
 
 def names() -> Iterator[str]:
@@ -101,9 +85,9 @@ def requests(kept_id: str) -> Iterator[tuple[str, str]]:
 
 async def answers_to_bob(client: httpx.AsyncClient, daemon: Serving, kept_id: str) -> list[str]:
     """What Bob, and callers who only say that they may do anything, hear: every answer, without what chance decides."""
-    heard = [json.dumps(await tool(client, daemon.mcp, name, BOB, **given)) for name, given in attempts(kept_id)]
+    heard = [json.dumps(await tool(client, daemon.mcp, name, AS_BOB, **given)) for name, given in attempts(kept_id)]
     declared = {"X-Corecrux-Scopes": EVERY_SCOPE}
-    for headers in (BOB, declared, {**declared, "X-Corecrux-Passport-Id": "alice"}, {**BOB, **declared}):
+    for headers in (AS_BOB, declared, {**declared, "X-Corecrux-Passport-Id": "alice"}, {**AS_BOB, **declared}):
         for method, path in requests(kept_id):
             response = await client.request(method, daemon.http + path, headers=headers)
             heard.append(f"{response.status_code} {response.text}")
@@ -115,23 +99,23 @@ async def answers_to_bob(client: httpx.AsyncClient, daemon: Serving, kept_id: st
     return re.sub(r'"next_cursor":"\d+"', "cursor", text).split("\0")
 
 
-async def test_what_an_agent_keeps_to_itself_changes_no_answer_to_others_and_is_changed_by_none(tmp_path: Path) -> None:
-    tokens = f"alice:{ALICE_TOKEN},bob:{BOB_TOKEN}"
+async def test_what_an_agent_keeps_to_itself_changes_no_answer_to_others_and_is_changed_by_none(
+    tmp_path: Path, client: httpx.AsyncClient
+) -> None:
     async with (
-        serving(tmp_path / "with", agent_tokens=tokens) as with_secrets,
-        serving(tmp_path / "without", agent_tokens=tokens) as without,
-        httpx.AsyncClient(trust_env=False, timeout=20) as client,
+        serving(tmp_path / "with", agent_tokens=AGENTS) as with_secrets,
+        serving(tmp_path / "without", agent_tokens=AGENTS) as without,
     ):
         for daemon in (with_secrets, without):
-            await tool(client, daemon.mcp, "store_fact", ALICE, entity="public", key="k", value="for all")
+            await tool(client, daemon.mcp, "store_fact", AS_ALICE, entity="public", key="k", value="for all")
         kept = {}
         for entity, number in itertools.product(KEPT, range(2)):
             value = f"{SECRET} {number}"
             stored = await tool(
-                client, with_secrets.mcp, "store_fact", ALICE, entity=entity, key="k", value=value, private=True
+                client, with_secrets.mcp, "store_fact", AS_ALICE, entity=entity, key="k", value=value, private=True
             )
             kept[entity] = text_of(stored)["fact_id"]
-        await client.put(f"{with_secrets.http}/v1/sessions/s/state", headers=ALICE, json={"kept": SECRET})
+        await client.put(f"{with_secrets.http}/v1/sessions/s/state", headers=AS_ALICE, json={"kept": SECRET})
 
         heard = await answers_to_bob(client, with_secrets, kept["plain"])
         expected = await answers_to_bob(client, without, NEVER_STORED)
@@ -139,12 +123,14 @@ async def test_what_an_agent_keeps_to_itself_changes_no_answer_to_others_and_is_
         assert [pair for pair in zip(heard, expected, strict=True) if pair[0] != pair[1]] == []
 
         for entity, fact_id in kept.items():
-            history = text_of(await tool(client, with_secrets.mcp, "fact_history", ALICE, entity=entity, key="k"))
+            history = text_of(await tool(client, with_secrets.mcp, "fact_history", AS_ALICE, entity=entity, key="k"))
             hers = [version for version in history["versions"] if version["value"].startswith(SECRET)]
             assert [version["deleted"] for version in hers] == [False, False], entity
-            found = text_of(await tool(client, with_secrets.mcp, "query_facts", ALICE, query="secret", entity=entity))
+            found = text_of(
+                await tool(client, with_secrets.mcp, "query_facts", AS_ALICE, query="secret", entity=entity)
+            )
             assert [row["fact_id"] for row in found["rows"]] == [fact_id]
-        session = await client.get(f"{with_secrets.http}/v1/sessions/s/state", headers=ALICE)
+        session = await client.get(f"{with_secrets.http}/v1/sessions/s/state", headers=AS_ALICE)
         assert session.json()["state"] == {"kept": SECRET}
 
 

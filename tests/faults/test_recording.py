@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -20,18 +18,14 @@ from crux.actors.supervisor import RestartPolicy
 from crux.actors.traces import RecentTraces
 from crux.domain.commands import Put
 from crux.domain.observations import ledger_of, sealed
-from crux.domain.rcx_mint import mint_free_token
-from crux.domain.rcx_token import encode_token
 from crux.domain.usage import Usage
 from crux.errors import StorageFull
 from crux.storage import commands
-from tests.rcx_tokens import KEY, PUBLIC
-from tests.serving import Serving, serving, tool
+from tests.rcx_tokens import reading_token
+from tests.serving import FACT, LIST, Serving, serving, tool
 
 PATIENCE_S = 20
 SCOPES = {"X-Corecrux-Scopes": "admin:read"}
-FACT = {"entity": "a", "key": "k", "value": "v"}
-LIST = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
 # Calls that write nothing.
 READS: tuple[tuple[str, dict[str, object]], ...] = (
     ("get_agent_identity", {}),
@@ -40,12 +34,6 @@ READS: tuple[tuple[str, dict[str, object]], ...] = (
     ("get_bootstrap", {"topic": "patterns"}),
     ("fact_history", {"entity": "a", "key": "k"}),
 )
-
-
-@pytest.fixture
-async def client() -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(trust_env=False, timeout=PATIENCE_S) as opened:
-        yield opened
 
 
 async def figures(client: httpx.AsyncClient, daemon: Serving) -> str:
@@ -182,21 +170,12 @@ SPELLINGS = (
 UNKNOWN = ("nope", "crux-mcp.list_entities", "ext.x", "list_entities\n", "tools/call", "n" * 1_000_000, *SPELLINGS)
 
 
-def settings_of(directory: Path, kind: str) -> dict[str, Any]:
-    """A router by a token that the daemon mints for all its tools, or by one in a file for reading alone."""
-    if kind == "local":
-        return {"rcx_router": "local"}
-    reading = ("crux-mcp.query_facts", "crux-mcp.list_entities")
-    minted = mint_free_token(KEY, instance_id="n", capabilities=reading, issued_at=int(time.time()) - 60)
-    (directory / "token").write_bytes(encode_token(minted))
-    return {"rcx_router": str(directory / "token"), "rcx_issuer_key": PUBLIC.hex()}
-
-
 @pytest.mark.parametrize("kind", ["local", "file"])
 async def test_a_refusal_comes_before_all_else_and_leaves_nothing(
     tmp_path: Path, client: httpx.AsyncClient, kind: str
 ) -> None:
-    async with serving(tmp_path, tool_ledger=True, **settings_of(tmp_path, kind)) as daemon:
+    router = {"rcx_router": "local"} if kind == "local" else reading_token(tmp_path)
+    async with serving(tmp_path, tool_ledger=True, **router) as daemon:
         mailboxes = daemon.parts.mailboxes
         refused = UNKNOWN if kind == "local" else (*UNKNOWN, "store_fact", "get_agent_identity", "cuecrux_session")
         for name in refused:

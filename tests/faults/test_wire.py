@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import resource
 import socket
-import struct
 from collections.abc import Iterator
 from itertools import count, islice
 from pathlib import Path
@@ -18,7 +17,7 @@ from crux.transport.wire import WireServer
 from crux.transport.wire.byways import MOST_AT_ONCE
 from crux.transport.wire.connection import MOST_WAITING
 from crux.transport.wire.server import ACCEPT_BACKOFF_S
-from tests.wires import FEED, chunked, dial, echo, endless_feed, get, listening, part, post, server_of, until
+from tests.wires import FEED, chunked, dial, echo, endless_feed, get, listening, part, post, reset, server_of, until
 
 FEEDS = 5_000
 STUCK = 50
@@ -109,8 +108,7 @@ class TestMalice:
                 if round_ % 2:
                     await wait_all_tasks_blocked()
                 for peer in peers:
-                    peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-                    peer.close()
+                    reset(peer)
             await until(lambda: server.counts.connections == 0)
             counts = server.counts
             assert counts.accepted == 5 * 20 * len(requests)

@@ -265,7 +265,7 @@ class TestRawBytes:
                 await client.send(request)
                 if request == get():
                     await client.until(b":\n\n")
-                reset(client)
+                client.reset()
             await until(lambda: server.counts.accepted == 4 and server.counts.connections == 0)
             assert server.counts.streams == server.counts.inflight == server.counts.app_failures == 0
 
@@ -285,7 +285,7 @@ class TestRawBytes:
             client = await dial(port)
             await client.send(get())
             await asked.wait()
-            reset(client)
+            client.reset()
             answer.set()
             await finished.wait()
             await until(lambda: server.counts.connections == 0)
@@ -300,10 +300,3 @@ class TestRawBytes:
             await app.cancelled.wait()
             assert server.counts.stuck_writes == 1
             await client.stream.aclose()
-
-
-def reset(client: Client) -> None:
-    """Close a client's socket with a RST."""
-    assert isinstance(client.stream, trio.SocketStream)
-    client.stream.setsockopt(trio.socket.SOL_SOCKET, trio.socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
-    client.stream.socket.close()

@@ -16,26 +16,22 @@ from crux.domain.oauth import AccessRules
 from crux.errors import Overloaded, SettingError, Unauthorized
 from crux.transport.mcp_auth import Caller, McpAuthenticator, OAuth, Presented, check_token_to_require
 from tests.conftest import HandClock
+from tests.unit.transport.callers import (
+    AGENTS,
+    NOBODY,
+    OPERATOR,
+    OPERATOR_TOKEN,
+    PLANNER_TOKEN,
+    WRITER_TOKEN,
+    Headers,
+    bearer,
+    passport,
+)
 
-OPERATOR_TOKEN = "o" * 32
-PLANNER_TOKEN = "p" * 32
-WRITER_TOKEN = "w" * 32
 OAUTH_TOKEN = "oauth-access-token"
-
-NOBODY = AgentRegistry.parse(None, None)
-OPERATOR = AgentRegistry.parse(OPERATOR_TOKEN, None)
-AGENTS = AgentRegistry.parse(None, f"planner:{PLANNER_TOKEN},writer:{WRITER_TOKEN}")
-
 RESOURCE = "https://crux.example/mcp"
 
-Headers = list[tuple[bytes, bytes]]
-
-
-def bearer(token: str) -> tuple[bytes, bytes]:
-    return (b"authorization", b"Bearer " + token.encode())
-
-
-PASSPORT = (b"x-corecrux-passport-id", b"planner")
+PASSPORT = passport("planner")
 
 
 def outcome_of(authenticator: McpAuthenticator, headers: Headers) -> object:
