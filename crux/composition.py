@@ -10,6 +10,7 @@ from functools import partial
 from attrs import frozen
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from crux.actors.accounts import GatheringMailbox
 from crux.actors.actor import Actor
 from crux.actors.clock import Clock
 from crux.actors.facts import FactStore
@@ -50,9 +51,8 @@ from crux.transport.sse import EventStreams
 from crux.transport.well_known import WellKnown, documents_of
 from crux.transport.wire import WireCounts
 
-# Actors that are told of every call and asked now and then, and how many calls they let gather.
+# Actors that are told of every call and asked now and then.
 ACCOUNTS = frozenset({"traces", "meter"})
-GATHERED = 64
 
 Sockets = Sequence[socket.socket]
 
@@ -121,13 +121,9 @@ def compose(given: Resources) -> Composition:
 
 def _mailboxes(settings: Settings, with_oauth: bool) -> Mapping[str, Mailbox]:
     """One for each actor; the Introspector runs where it has work."""
-    return {
-        name: Mailbox(
-            name, settings.mailbox_capacity, settings.request_timeout_s, gather=GATHERED if name in ACCOUNTS else 1
-        )
-        for name in ASKS
-        if with_oauth or name != "introspection"
-    }
+    names = [name for name in ASKS if with_oauth or name != "introspection"]
+    kinds = {name: GatheringMailbox if name in ACCOUNTS else Mailbox for name in names}
+    return {name: kind(name, settings.mailbox_capacity, settings.request_timeout_s) for name, kind in kinds.items()}
 
 
 def _services(given: Resources, mailboxes: Mapping[str, Mailbox], metrics: Metrics) -> Services:

@@ -93,26 +93,6 @@ class BatchActor(Actor):
                 raise bugs[0]
 
 
-class Accountant(BatchActor):
-    """Handles what waits as one batch, each message by its own handler, none of which may wait: for figures that many
-    tell and few ask for."""
-
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        if any(is_async for _, is_async in cls._handlers.values()):
-            raise TypeError(f"a handler of {cls.__name__} may not wait")
-
-    async def handle(self, messages: Sequence[Message[Any]]) -> Sequence[object]:
-        return [self._outcome(message) for message in messages]
-
-    def _outcome(self, message: Message[Any]) -> object:
-        handler, _ = self._handlers[type(message)]
-        try:
-            return handler(self, message)
-        except Exception as error:
-            return error
-
-
 def settle(envelope: Envelope, result: object, mailbox: Mailbox) -> None:
     """Answer one envelope with its outcome and count it."""
     if isinstance(result, CruxError):

@@ -73,18 +73,14 @@ class Envelope:
 class Mailbox:
     """A queue of at most `capacity` envelopes in front of one actor.
 
-    What is told wakes the actor once `gather` messages are there; fewer wait for an ask, or `LOOK_S` at most. An actor
-    that only keeps accounts need not run for each of them.
-
     Any task may `ask` and `tell`; only the actor's own task may `receive`. The mailbox outlives its actor's restarts:
     what waits in it is handled by the rebuilt actor.
     """
 
-    def __init__(self, name: str, capacity: int = 1024, deadline_s: float = ASK_DEADLINE_S, *, gather: int = 1) -> None:
+    def __init__(self, name: str, capacity: int = 1024, deadline_s: float = ASK_DEADLINE_S) -> None:
         self.name = name
         self.capacity = capacity
         self.deadline_s = deadline_s
-        self._gather = min(gather, capacity)
         self.figures = Figures()
         self._queue: deque[Envelope] = deque()
         self._in_hand: list[Envelope] = []
@@ -147,8 +143,7 @@ class Mailbox:
             self.figures.dropped += 1
             return False
         self._queue.append(Envelope(message, trio.current_time()))
-        if len(self._queue) >= self._gather:
-            self._wake()
+        self._wake()
         return True
 
     async def receive(self) -> Envelope:
@@ -194,7 +189,7 @@ class Mailbox:
         f = self.figures
         return Report(
             name=self.name,
-            depth=len(self._queue),
+            depth=self._depth(),
             capacity=self.capacity,
             oldest_s=trio.current_time() - self._queue[0].sent_at if self._queue else 0.0,
             handled=f.handled,
@@ -207,6 +202,9 @@ class Mailbox:
             handling_counts=tuple(f.handling.counts),
             handling_sum_s=f.handling.sum_s,
         )
+
+    def _depth(self) -> int:
+        return len(self._queue)
 
     def _wake(self) -> None:
         receiver, self._receiver = self._receiver, None

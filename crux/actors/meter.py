@@ -6,7 +6,8 @@ from collections import OrderedDict
 
 from attrs import frozen
 
-from crux.actors.actor import Accountant, handles
+from crux.actors.accounts import Accountant
+from crux.actors.actor import handles
 from crux.domain.bounds import put_latest
 from crux.domain.callers import MOST_CALLERS
 from crux.domain.messages import Message
