@@ -23,23 +23,13 @@ class AuthorizationServer:
     """Answers each token with the bytes it has for it; over one it has none for it hangs until `patience_ends`."""
 
     def __init__(self) -> None:
-        self.port = 0
+        self.url = ""
         self.answers: dict[str, bytes] = {"good": answer(ACTIVE), "bad": answer({"active": False})}
         self.patience_ends = trio.Event()
         self.asked: Counter[str] = Counter()
         self.questions: list[tuple[bytes, dict[str, str]]] = []
 
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
-
-    async def run(self, *, task_status: trio.TaskStatus[None]) -> None:
-        listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
-        self.port = listeners[0].socket.getsockname()[1]
-        task_status.started()
-        await trio.serve_listeners(self._converse, listeners)
-
-    async def _converse(self, stream: trio.SocketStream) -> None:
+    async def converse(self, stream: trio.SocketStream) -> None:
         received = b""
         async with stream:
             try:

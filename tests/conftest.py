@@ -20,6 +20,7 @@ from crux.domain.privacy import PrivacyRules
 from crux.storage.engine import SqliteEngine
 from crux.tools.catalogue import CATALOGUE
 from crux.tools.registry import Services
+from crux.transport.http_client import HttpTransport
 
 
 @define
@@ -92,5 +93,6 @@ async def deaf_services(nursery: trio.Nursery) -> Services:
 
 @pytest.fixture
 async def client() -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(trust_env=False, timeout=20, limits=httpx.Limits(max_connections=64)) as opened:
+    transport = HttpTransport(trust_env=False, limits=httpx.Limits(max_connections=64))
+    async with httpx.AsyncClient(timeout=20, trust_env=False, transport=transport) as opened:
         yield opened

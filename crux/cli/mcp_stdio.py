@@ -11,6 +11,7 @@ from crux import __version__
 from crux.cli.inputs import usable_token
 from crux.cli.text import safe
 from crux.errors import InvalidArgument
+from crux.transport.http_client import HttpTransport
 from crux.transport.lines import DescriptorInput, DescriptorOutput
 from crux.transport.stdio import Bridge
 
@@ -42,7 +43,7 @@ async def _relay(url: str, token: str | None) -> None:
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}
     _note(f"version {__version__}, relaying to {url}")
     # The environment may name a proxy, which would be handed the token and knows nothing of this machine's loopback.
-    async with httpx.AsyncClient(headers=headers, trust_env=False) as client:
+    async with httpx.AsyncClient(headers=headers, trust_env=False, transport=HttpTransport(trust_env=False)) as client:
         await Bridge(url, client, DescriptorInput(_STDIN), DescriptorOutput(_STDOUT), _note).run()
 
 

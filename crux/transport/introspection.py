@@ -15,6 +15,7 @@ from crux.actors.introspection import UNDER_WAY, Introspector
 from crux.config import Settings
 from crux.domain.oauth import AccessRules, introspection_endpoint
 from crux.logs import get_logger
+from crux.transport.http_client import HttpTransport
 
 log = get_logger("crux.introspection")
 
@@ -86,6 +87,6 @@ async def introspector_of(settings: Settings, clock: Clock) -> AsyncIterator[Cal
     # A question a minute for each token needs no open connections, and one that the server is just closing would look
     # like a refusal.
     limits = httpx.Limits(max_connections=UNDER_WAY, max_keepalive_connections=0)
-    async with httpx.AsyncHTTPTransport(limits=limits) as transport:
+    async with HttpTransport(limits=limits) as transport:
         ask = HttpIntrospection(transport, endpoint, client_id, client_secret)
         yield lambda: Introspector(ask, rules, clock)

@@ -11,12 +11,13 @@ import trio
 from crux.config import ServerKind
 from tests.authorization import AuthorizationServer, settings_for
 from tests.serving import AGENTS, Serving, serving
+from tests.upstream import answered_by
 
 
 @pytest.fixture
 async def authority(nursery: trio.Nursery) -> AuthorizationServer:
     server = AuthorizationServer()
-    await nursery.start(server.run)
+    server.url = await nursery.start(answered_by, server.converse)
     return server
 
 

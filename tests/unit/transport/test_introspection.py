@@ -14,6 +14,7 @@ from crux.actors.introspection import INTROSPECTION_S, UNDER_WAY
 from crux.config import Settings
 from crux.transport.introspection import MOST_ANSWERED_BYTES, HttpIntrospection, introspector_of
 from tests.conftest import HandClock
+from tests.upstream import answered_by
 
 ENDPOINT = "https://as.example/v1/auth/introspect"
 ANSWER = b'{"active":true}'
@@ -120,12 +121,10 @@ async def test_questions_that_are_given_up_leave_room_for_others() -> None:
             await stream.send_all(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(ANSWER), ANSWER))
 
     async with trio.open_nursery() as nursery:
-        listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
-        nursery.start_soon(trio.serve_listeners, serve, listeners)
-        port = listeners[0].socket.getsockname()[1]
+        url: str = await nursery.start(answered_by, serve)
         settings = Settings(
             mcp_resource_url="https://crux.example/mcp",
-            mcp_auth_server=f"http://127.0.0.1:{port}",
+            mcp_auth_server=url,
             mcp_introspect_client_id="crux",
             mcp_introspect_client_secret="s",
         )
