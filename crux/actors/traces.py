@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
+import msgspec
 from attrs import frozen
 
 from crux.actors.accounts import Accountant
@@ -16,9 +17,8 @@ from crux.domain.surface import CALLS_READ
 from crux.domain.traces import Ring, Trace, TraceEntry, without_reserved
 
 
-@frozen
-class RecordTrace(Message[None]):
-    """Add a finished call. To be told, not asked."""
+class RecordTrace(msgspec.Struct, Message[None], frozen=True, gc=False):
+    """Add a finished call. To be told, not asked: every call makes one, and so it is of the cheapest kind."""
 
     passport_key: str
     trace: Trace
@@ -53,7 +53,7 @@ class TraceRing(Accountant):
     @handles(RecordTrace)
     def record_trace(self, m: RecordTrace) -> None:
         ring = self._rings.get(m.passport_key) or Ring(self._ttl_us)
-        ring.push(m.trace, now_us=self._clock.now_us())
+        ring.push(m.trace)
         put_latest(self._rings, m.passport_key, ring, MOST_CALLERS)
 
     @handles(RecentTraces)

@@ -21,7 +21,7 @@ def of_text(text: str) -> int:
 
 def of_size(size_bytes: int) -> int:
     """Tokens of something that is `size_bytes` long on the wire: rounded down, at least 1 (protocol section 10)."""
-    return max(size_bytes // _BYTES_PER_TOKEN, 1)
+    return size_bytes // _BYTES_PER_TOKEN or 1
 
 
 def of_json(value: object) -> int:

@@ -197,9 +197,10 @@ class Ring:
     ttl_us: int
     _traces: deque[Trace] = field(init=False, factory=lambda: deque(maxlen=MOST_ENTRIES))
 
-    def push(self, trace: Trace, *, now_us: int) -> None:
+    def push(self, trace: Trace) -> None:
+        """Add one that has just finished."""
         self._traces.append(trace)
-        self._drop_old(now_us)
+        self._drop_old(trace.ts_us)
 
     def newest(self, most: int, *, now_us: int) -> tuple[Trace, ...]:
         """Up to `most` of them, newest first."""

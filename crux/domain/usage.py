@@ -3,26 +3,40 @@
 from typing import Final
 
 import msgspec
+from attrs import define
 
 MOST: Final = 2**64 - 1
 
 
 class Usage(msgspec.Struct, frozen=True):
-    """Totals of one caller. They stop at `MOST`, the largest 64-bit number."""
+    """Totals of one caller. None is above `MOST`, the largest 64-bit number."""
 
     calls: int = 0
     tokens_in: int = 0
     tokens_out: int = 0
     declared_budget_in: int = 0
 
-    def plus(self, *, tokens_in: int, tokens_out: int, declared_budget: int) -> "Usage":
-        """The totals after one more call."""
-        return Usage(
-            min(self.calls + 1, MOST),
-            min(self.tokens_in + tokens_in, MOST),
-            min(self.tokens_out + tokens_out, MOST),
-            min(self.declared_budget_in + declared_budget, MOST),
-        )
+
+@define
+class Totals:
+    """Runs up what becomes `Usage`."""
+
+    calls: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    declared_budget_in: int = 0
+
+    def add(self, tokens_in: int, tokens_out: int, declared_budget: int) -> None:
+        """Count one more call."""
+        self.calls += 1
+        self.tokens_in += tokens_in
+        self.tokens_out += tokens_out
+        self.declared_budget_in += declared_budget
+
+    def usage(self) -> Usage:
+        """What there is by now."""
+        totals = (self.calls, self.tokens_in, self.tokens_out, self.declared_budget_in)
+        return Usage(*(min(total, MOST) for total in totals))
 
 
 def declared_budget(arguments: object) -> int | None:

@@ -8,6 +8,7 @@ from itertools import accumulate
 from types import MappingProxyType
 
 import attrs
+from attrs import define, field
 from prometheus_client import CollectorRegistry, Metric, ProcessCollector, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
@@ -26,6 +27,14 @@ _OUTCOMES = ("handled", "refused", "crashed", "abandoned", "dropped", "overloade
 
 # Those counts of the lean listener that go down again.
 _NOW = frozenset({"connections", "inflight", "streams"})
+
+
+@define
+class _ToolFigures:
+    """The calls of one tool that went one way."""
+
+    durations: Histogram = field(factory=lambda: Histogram(TOOL_BUCKETS_S))
+    tokens: int = 0
 
 
 class Metrics:
@@ -52,8 +61,7 @@ class Metrics:
         self._redactions = redactions
         self._wires = wires
         self._losses = losses
-        self._tools: dict[tuple[str, bool], Histogram] = {}
-        self._tokens: Counter[str] = Counter()
+        self._tools: dict[tuple[str, bool], _ToolFigures] = {}
         self._truncated: Counter[tuple[str, str]] = Counter()
         self._registry = CollectorRegistry()
         self._registry.register(self)
@@ -62,11 +70,11 @@ class Metrics:
     def observe_tool(self, label: str, ok: bool, elapsed_s: float, tokens: int) -> None:
         """Count one call of the tool named `label`, which is a name of the catalogue or `unknown`, and what it cost to
         write and to read, in estimated tokens."""
-        self._tokens[label] += tokens
-        durations = self._tools.get((label, ok))
-        if durations is None:
-            durations = self._tools[label, ok] = Histogram(TOOL_BUCKETS_S)
-        durations.observe(elapsed_s)
+        figures = self._tools.get((label, ok))
+        if figures is None:
+            figures = self._tools[label, ok] = _ToolFigures()
+        figures.durations.observe(elapsed_s)
+        figures.tokens += tokens
 
     def observe_truncation(self, tool: str, reason: str) -> None:
         """Count one result of `tool` that was cut short for `reason`."""
@@ -137,14 +145,17 @@ class Metrics:
         durations = HistogramMetricFamily(
             "corecrux_tool_invocation_duration_seconds", "Time a tool call takes", labels=["tool", "outcome"]
         )
-        for (label, ok), observed in self._tools.items():
+        tokens: Counter[str] = Counter()
+        for (label, ok), figures in self._tools.items():
+            observed = figures.durations
             buckets = _buckets(observed.bounds, observed.counts)
             durations.add_metric([label, "ok" if ok else "error"], buckets, observed.sum_s)
+            tokens[label] += figures.tokens
         spent = CounterMetricFamily(
             "corecrux_token_spend", "Estimated tokens of arguments and results together", labels=["tool"]
         )
-        for label, tokens in self._tokens.items():
-            spent.add_metric([label], tokens)
+        for label, total in tokens.items():
+            spent.add_metric([label], total)
         truncated = CounterMetricFamily(
             "corecrux_tool_response_truncated", "Results that were cut short", labels=["tool", "reason"]
         )

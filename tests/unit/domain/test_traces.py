@@ -200,7 +200,7 @@ def test_a_ring_holds_what_a_list_that_is_swept_each_time_holds(steps: list[int 
             now_us += step or 0
             if step is not None:
                 fresh = trace(f"t{number}", now_us)
-                ring.push(fresh, now_us=now_us)
+                ring.push(fresh)
                 model.append(fresh)
             model = model[-MOST_SMALL:]
             while model and model[0].ts_us < now_us - ttl_us:
@@ -212,9 +212,9 @@ def test_a_ring_holds_what_a_list_that_is_swept_each_time_holds(steps: list[int 
 def test_a_ring_holds_five_thousand_entries() -> None:
     ring = Ring(0)
     for number in range(MOST_ENTRIES):
-        ring.push(trace(f"t{number}"), now_us=NOW)
+        ring.push(trace(f"t{number}"))
     assert [made.tool for made in ring.newest(MOST_ENTRIES + 1, now_us=NOW)][-1] == "t0"
-    ring.push(trace("last"), now_us=NOW)
+    ring.push(trace("last"))
     held = [made.tool for made in ring.newest(MOST_ENTRIES + 1, now_us=NOW)]
     assert (len(held), held[0], held[-1]) == (MOST_ENTRIES, "last", "t1")
 
@@ -222,7 +222,7 @@ def test_a_ring_holds_five_thousand_entries() -> None:
 @pytest.mark.parametrize(("age_us", "held"), [(3_600_000_000, 1), (3_600_000_001, 0)])
 def test_an_entry_is_read_until_it_is_too_old(age_us: int, held: int) -> None:
     ring = Ring(3_600_000_000)
-    ring.push(trace(), now_us=NOW)
+    ring.push(trace())
     assert len(ring.newest(10, now_us=NOW + age_us)) == held
 
 
