@@ -22,7 +22,7 @@ class CruxError(Exception):
 
     code: ClassVar[int] = INTERNAL_ERROR
     status: ClassVar[int] = 500
-    retry_after_s: ClassVar[int | None] = None
+    retry_after_s: int | None = None
 
     def __init__(self, message: str, *, data: Mapping[str, object] | None = None) -> None:
         super().__init__(message)
@@ -104,6 +104,12 @@ class PayloadTooLarge(CruxError):
     status = 413
 
 
+class RateLimited(CruxError):
+    """A caller has used up what it may do in this stretch of time."""
+
+    status = 429
+
+
 class Overloaded(CruxError):
     """A mailbox stayed full, or an answer did not come, until the deadline; the caller may try again."""
 
@@ -115,6 +121,12 @@ class ResultTooLarge(CruxError):
     """What was asked for does not fit one answer."""
 
     status = 413
+
+
+class NotBuilt(CruxError):
+    """Something that this daemon has no means for."""
+
+    status = 501
 
 
 class StorageFull(CruxError):

@@ -126,6 +126,29 @@ class Last(Message[Fact | None]):
 
 
 @frozen
+class Records(Message[tuple[Fact, ...]]):
+    """The live head of every chain whose entity, a stored name, starts with `prefix`; by entity, then by key.
+
+    For the daemon's own records, whose number their keeper bounds: all of them are in the reply.
+    """
+
+    prefix: str
+    tenant: str = DEFAULT_TENANT
+
+
+@frozen
+class Newest(Message[tuple[Fact, ...]]):
+    """The live heads of those `limit` chains of an entity, a stored name, whose keys sort last; by key, last one last.
+
+    What it costs grows with `limit`, not with how many chains there are.
+    """
+
+    entity: str
+    limit: int
+    tenant: str = DEFAULT_TENANT
+
+
+@frozen
 class Chain(Message[tuple[Fact, ...]]):
     """All versions, oldest first, of the chains that `viewer` sees as (entity, key); deleted ones included.
 

@@ -35,6 +35,13 @@ BIASES: Final[Mapping[str, Mapping[str, int]]] = MappingProxyType(
 )
 
 
+class ExtensionNames(StrEnum):
+    """Which name of an extension's tool is listed; both can be called. Some hosts take no name with a dot."""
+
+    VERBATIM = "verbatim"
+    SAFE = "safe"
+
+
 class SurfaceMode(StrEnum):
     """How much of the catalogue is advertised."""
 
