@@ -60,6 +60,13 @@ class AnnounceTools(Message[bool]):
 
 
 @frozen
+class AnnounceToolsOf(Message[int]):
+    """Tell every stream of these owners that its list of tools has changed; to how many it was told."""
+
+    owners: frozenset[str]
+
+
+@frozen
 class EndStreams(Message[int]):
     """End every stream, cleanly; how many there were."""
 
@@ -126,13 +133,12 @@ class SessionRegistry(Actor):
 
     @handles(AnnounceTools)
     def announce_tools(self, m: AnnounceTools) -> bool:
-        stream = self._streams.get(m.session_id)
-        if stream is None:
-            return False
-        if not stream.outbox.put_once(LIST_CHANGED):
-            self._forget(m.session_id)
-            return False
-        return True
+        return self._announce(m.session_id)
+
+    @handles(AnnounceToolsOf)
+    def announce_tools_of(self, m: AnnounceToolsOf) -> int:
+        owned = [session_id for session_id, stream in self._streams.items() if stream.owner in m.owners]
+        return sum(map(self._announce, owned))
 
     @handles(EndStreams)
     def end_streams(self, m: EndStreams) -> int:
@@ -174,6 +180,15 @@ class SessionRegistry(Actor):
     def _drop_ended(self) -> None:
         for session_id in [key for key, stream in self._streams.items() if stream.outbox.ended]:
             self._forget(session_id)
+
+    def _announce(self, session_id: str) -> bool:
+        stream = self._streams.get(session_id)
+        if stream is None:
+            return False
+        if not stream.outbox.put_once(LIST_CHANGED):
+            self._forget(session_id)
+            return False
+        return True
 
     def _forget(self, session_id: str) -> None:
         owner = self._streams.pop(session_id).owner

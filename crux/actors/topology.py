@@ -15,4 +15,7 @@ ASKS: Mapping[str, frozenset[str]] = {
     "meter": frozenset(),
     "observations": frozenset({"facts", "recall"}),
     "introspection": frozenset(),
+    "limiter": frozenset(),
+    "audit": frozenset({"facts", "recall"}),
+    "extensions": frozenset({"facts", "recall", "audit"}),
 }

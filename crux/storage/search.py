@@ -6,7 +6,19 @@ from typing import Any
 
 from attrs import frozen
 
-from crux.domain.commands import Chain, Entities, Export, FactById, Found, Head, Last, Page, Search
+from crux.domain.commands import (
+    Chain,
+    Entities,
+    Export,
+    FactById,
+    Found,
+    Head,
+    Last,
+    Newest,
+    Page,
+    Records,
+    Search,
+)
 from crux.domain.decay import DecayPolicy, Horizon
 from crux.domain.facts import Fact
 from crux.domain.messages import Message
@@ -154,8 +166,13 @@ def _named(entity: str) -> Clause:
 def _starting(prefix: str) -> Clause:
     """Facts whose stored or shown name starts with `prefix`."""
     if prefix.startswith(AGENT_PREFIX):
-        return Clause("entity >= ? AND entity < ?", (prefix, prefix + LAST_CHARACTER))
+        return _stored_under(prefix)
     return Clause("shown >= ? AND shown < ?", (prefix, prefix + LAST_CHARACTER))
+
+
+def _stored_under(prefix: str) -> Clause:
+    """Facts whose stored name starts with `prefix`."""
+    return Clause("entity >= ? AND entity < ?", (prefix, prefix + LAST_CHARACTER))
 
 
 def _is_indexed(search: Search) -> bool:
@@ -196,6 +213,27 @@ def _last(last: Last, connection: sqlite3.Connection, policy: DecayPolicy) -> Fa
         (split_entity(last.entity)[1], last.entity, last.tenant),
     ).fetchone()
     return fact_of(row) if row else None
+
+
+def _records(records: Records, connection: sqlite3.Connection, policy: DecayPolicy) -> tuple[Fact, ...]:
+    # By the shown name for the index's sake; an agent's private fact may be shown under such a name.
+    where = _all([_starting(records.prefix), _stored_under(records.prefix), *_of_tenant(records.tenant)])
+    rows = connection.execute(
+        f"SELECT {COLUMNS} FROM facts WHERE seq IN "
+        f"(SELECT max(seq) FROM facts WHERE {where.sql} AND deleted = 0 GROUP BY entity, key) ORDER BY entity, key",
+        where.parameters,
+    )
+    return tuple(fact_of(row) for row in rows)
+
+
+def _newest(newest: Newest, connection: sqlite3.Connection, policy: DecayPolicy) -> tuple[Fact, ...]:
+    # The index is walked from its end, and no further than the limit.
+    rows = connection.execute(
+        f"SELECT {COLUMNS} FROM facts WHERE seq IN (SELECT max(seq) FROM facts WHERE shown = ? AND entity = ? "
+        "AND tenant = ? AND deleted = 0 GROUP BY key ORDER BY key DESC LIMIT ?) ORDER BY key",
+        (split_entity(newest.entity)[1], newest.entity, newest.tenant, max(newest.limit, 0)),
+    )
+    return tuple(fact_of(row) for row in rows)
 
 
 def _chain(chain: Chain, connection: sqlite3.Connection, policy: DecayPolicy) -> tuple[Fact, ...]:
@@ -252,6 +290,8 @@ _READS: Mapping[type, Callable[[Any, sqlite3.Connection, DecayPolicy], object]] 
     FactById: _fact_by_id,
     Head: _head,
     Last: _last,
+    Records: _records,
+    Newest: _newest,
     Chain: _chain,
     Entities: _entities,
     Export: _export,

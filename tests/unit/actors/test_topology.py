@@ -13,6 +13,7 @@ from crux.config import Settings
 from crux.domain.agents import AgentRegistry
 from crux.domain.decay import DecayPolicy
 from crux.domain.oauth import AccessRules
+from crux.domain.outbound import Answer
 from crux.storage.engine import SqliteEngine
 from crux.tools.catalogue import CATALOGUE
 from crux.transport.auth import authenticator_of
@@ -23,6 +24,10 @@ from tests.rcx_tokens import KEY
 def test_no_actor_can_wait_for_itself_through_others() -> None:
     order = list(TopologicalSorter(ASKS).static_order())
     assert set(order) == set(ASKS), "an actor may be asked that is not declared"
+
+
+async def unused(*args: object, **given: object) -> Answer:
+    raise AssertionError("nothing is called")
 
 
 async def composed(directory: Path, introspector: Callable[[], Introspector] | None) -> list[str]:
@@ -46,6 +51,7 @@ async def composed(directory: Path, introspector: Callable[[], Introspector] | N
                 http=[http],
                 mcp=[],
                 introspector=introspector,
+                post=unused,
                 redactions={},
             )
         )

@@ -19,9 +19,11 @@ from crux.domain.commands import (
     FactById,
     Head,
     Last,
+    Newest,
     Page,
     Probe,
     Put,
+    Records,
     Search,
     Seed,
     Stored,
@@ -185,6 +187,70 @@ async def test_the_last_chain_of_an_entity_is_the_one_whose_key_sorts_last(engin
     elsewhere = look(engine, Last("a", "other"))
     assert elsewhere is not None
     assert elsewhere.key == "7"
+
+
+async def test_records_are_the_live_heads_of_all_entities_that_start_so(engine: SqliteEngine) -> None:
+    assert look(engine, Records("r::")) == ()
+    names = (("r::b", "2"), ("r::b", "1"), ("r::a", "9"), ("r::", "0"), ("r:", "x"), ("r:;", "x"), ("q", "x"))
+    for entity, key in (*names, (private_entity("bob", "r::b"), "8")):
+        await put(engine, entity, key, "first")
+    await put(engine, "r::c", "7", "elsewhere", tenant="other")
+    gone = await put(engine, "r::d", "4", "gone")
+    await commit(engine, Delete(gone.fact_id, ANONYMOUS), Erase("r::", "0"))
+    await put(engine, "r::b", "1", "again", private=True)
+    records = look(engine, Records("r::"))
+    assert [(fact.entity, fact.key, fact.value) for fact in records] == [
+        ("r::a", "9", "first"),
+        ("r::b", "1", "again"),
+        ("r::b", "2", "first"),
+    ]
+    assert [look(engine, Head(fact.entity, fact.key)) for fact in records] == list(records)
+    assert [fact.value for fact in look(engine, Records("r::", "other"))] == ["elsewhere"]
+    assert [fact.key for fact in look(engine, Records(private_entity("bob", "r")))] == ["8"]
+
+
+async def test_a_wildcard_in_a_prefix_is_a_character(engine: SqliteEngine) -> None:
+    for entity in ("a_b", "axb", "a%b", "A_b"):
+        await put(engine, entity, "k", "v")
+    assert [fact.entity for fact in look(engine, Records("a_"))] == ["a_b"]
+
+
+@pytest.mark.parametrize(
+    ("limit", "keys"), [(-1, []), (0, []), (1, ["3"]), (2, ["2", "3"]), (3, ["1", "2", "3"]), (4, ["1", "2", "3"])]
+)
+async def test_the_newest_are_the_live_heads_whose_keys_sort_last(
+    engine: SqliteEngine, limit: int, keys: list[str]
+) -> None:
+    for entity, key in (("a", "2"), ("a", "3"), ("a", "1"), ("ab", "9"), (private_entity("bob", "a"), "8")):
+        await put(engine, entity, key, "first")
+    await put(engine, "a", "7", "elsewhere", tenant="other")
+    gone = await put(engine, "a", "4", "gone")
+    await commit(engine, Delete(gone.fact_id, ANONYMOUS))
+    await put(engine, "a", "2", "again")
+    newest = look(engine, Newest("a", limit))
+    assert [fact.key for fact in newest] == keys
+    assert [look(engine, Head("a", fact.key)) for fact in newest] == list(newest)
+    assert [fact.key for fact in look(engine, Newest("a", 9, "other"))] == ["7"]
+    assert [fact.key for fact in look(engine, Newest(private_entity("bob", "a"), 9))] == ["8"]
+
+
+async def test_the_newest_cost_the_same_however_many_there_are(engine: SqliteEngine) -> None:
+    async def steps(of: Message[object]) -> int:
+        looks: list[None] = []
+        engine._readers._idle[0].read(of, lambda: bool(looks.append(None)))  # type: ignore[func-returns-value]
+        return len(looks)
+
+    await commit(engine, *(Put(Draft("log", f"{place:020}", "x")) for place in range(4000)))
+    assert await steps(Newest("log", 5)) <= 2
+    assert await steps(Newest("log", 4000)) > 20, "so that the one above says something"
+
+
+async def test_many_records_are_read_on_another_thread(engine: SqliteEngine) -> None:
+    await commit(engine, *(Put(Draft(f"r::{number}", "record", "x")) for number in range(5000)))
+    with pytest.raises(ReadTooLong):
+        engine.read_now(Records("r::"))
+    reply: Any = await engine.read_apart(Records("r::"), 10, lambda: True)
+    assert len(reply) == 5000
 
 
 async def test_erasing_a_chain_removes_it_from_the_search_too(engine: SqliteEngine) -> None:

@@ -1,0 +1,393 @@
+"""The Extensions: what is installed, who may use it, and which keys a manifest may be signed with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import TypeVar
+
+from attrs import frozen
+
+from crux.actors.actor import Actor, handles
+from crux.actors.clock import Clock
+from crux.actors.extension_state import ExtensionState
+from crux.actors.extension_trail import ChangeTrail
+from crux.actors.mailbox import Mailbox
+from crux.actors.sessions import AnnounceToolsOf
+from crux.domain.commands import CheckReadiness, Put, Records, Transact
+from crux.domain.extensions import (
+    EXTENSION_PREFIX,
+    KEY_PREFIX,
+    ExtensionGrant,
+    GrantedTool,
+    InstalledExtension,
+    Standing,
+    TrustedKey,
+    TrustTier,
+    check_key,
+    extension_draft,
+    extension_entity,
+    extension_kept_in,
+    key_draft,
+    key_entity,
+    key_kept_in,
+    removal_draft,
+    shown,
+)
+from crux.domain.facts import Draft, Fact
+from crux.domain.grants import GRANT_PREFIX, check_grant, grant_draft, grant_entity, grant_kept_in
+from crux.domain.manifest_rules import check_extension_id, check_tool_names, manifest_hash, validate
+from crux.domain.manifests import Manifest
+from crux.domain.messages import Message
+from crux.domain.streams import owner_key
+from crux.errors import ActorFailed, Conflict, InvalidArgument, NoAnswer, NotFound
+from crux.logs import get_logger
+
+__all__ = [
+    "DistrustKey",
+    "Extensions",
+    "GrantedTool",
+    "GrantsOf",
+    "Install",
+    "IssueGrant",
+    "ListExtensions",
+    "ListKeys",
+    "Lookup",
+    "Resolve",
+    "RevokeGrant",
+    "ShowExtension",
+    "Standing",
+    "ToolsFor",
+    "TrustKey",
+    "Uninstall",
+]
+
+log = get_logger("crux.extensions")
+
+MOST_EXTENSIONS = 500
+MOST_GRANTS = 5000
+MOST_GRANTS_EACH = 500
+MOST_KEYS = 1000
+# After a write of which no answer came, the store is asked before anything else, and callers wait for that.
+RELOAD_DEADLINE_S = 10.0
+
+R = TypeVar("R")
+
+
+@frozen
+class Install(Message[InstalledExtension]):
+    """Install one version of an extension; inert until something is granted.
+
+    Refused in this order (extensions contract 4): an id that no extension may have, one that is installed already
+    (`Conflict`), a manifest that the rules refuse (`InvalidArgument`), a tool's name that is taken.
+    """
+
+    manifest: Manifest
+    by: str | None
+    allow_unsigned: bool = False
+
+
+@frozen
+class Uninstall(Message[InstalledExtension]):
+    """Remove an extension and all its grants; the reply is what was removed. Raises `NotFound`."""
+
+    extension_id: str
+    by: str | None
+
+
+@frozen
+class ListExtensions(Message[tuple[InstalledExtension, ...]]):
+    """All that is installed, by id."""
+
+
+@frozen
+class ShowExtension(Message[InstalledExtension]):
+    """One extension. Raises `NotFound`."""
+
+    extension_id: str
+
+
+@frozen
+class ListKeys(Message[tuple[tuple[str, TrustedKey], ...]]):
+    """The keyring, by fingerprint."""
+
+
+@frozen
+class TrustKey(Message[TrustedKey]):
+    """Put a key into the keyring, in place of one with the same fingerprint. Raises `InvalidArgument`.
+
+    Extensions that are installed keep the tier that they were installed with.
+    """
+
+    passport_fpr: str
+    public_key_hex: str
+    trust_tier: TrustTier
+    added_by: str
+    by: str | None
+
+
+@frozen
+class DistrustKey(Message[TrustedKey]):
+    """Take a key out of the keyring; the reply is what was removed. Raises `NotFound`."""
+
+    passport_fpr: str
+    by: str | None
+
+
+@frozen(kw_only=True)
+class IssueGrant(Message[ExtensionGrant]):
+    """Grant a passport the use of an extension.
+
+    Refused in this order (extensions contract 7): an extension that is not installed (`NotFound`), terms that cannot
+    be granted (`InvalidArgument`), a pair that has a grant already (`Conflict`).
+    """
+
+    extension_id: str
+    passport_fpr: str
+    allowed_tool_names: tuple[str, ...] = ()
+    allowed_prefixes_read: tuple[str, ...] = ()
+    allowed_prefixes_write: tuple[str, ...] = ()
+    rate_limit_per_min: int | None = None
+    by: str | None = None
+
+
+@frozen
+class RevokeGrant(Message[ExtensionGrant]):
+    """End a grant; the reply is what was ended. Raises `NotFound`."""
+
+    extension_id: str
+    passport_fpr: str
+    by: str | None
+
+
+@frozen
+class GrantsOf(Message[tuple[ExtensionGrant, ...]]):
+    """The grants of one extension, by passport; none where it is not installed."""
+
+    extension_id: str
+
+
+@frozen
+class Lookup(Message[Standing]):
+    """What there is of an extension for one passport."""
+
+    extension_id: str
+    passport_fpr: str
+
+
+@frozen
+class ToolsFor(Message[tuple[GrantedTool, ...]]):
+    """What a passport may call, by tool name. The same tuple comes back for as long as its grants stay."""
+
+    passport_fpr: str
+
+
+@frozen
+class Resolve(Message[tuple[str, str] | None]):
+    """The extension that declares a tool, and the declared name, for that name or its form without dots."""
+
+    tool_name: str
+
+
+class Extensions(Actor):
+    """Decides every change to installs, grants and keys, and answers what they come to from memory.
+
+    Owns all three as of the last commit; each is a fact, which is written before it is believed. After a write of which
+    no answer came, the next message finds the state read anew. Asks the FactStore, Recall and the AuditSink, and tells
+    the SessionRegistry. Source: extensions contract 1 and 4 to 7.
+    """
+
+    def __init__(
+        self,
+        facts: Mailbox,
+        recall: Mailbox,
+        audit: Mailbox,
+        sessions: Mailbox,
+        clock: Clock,
+        *,
+        builtins: Collection[str],
+    ) -> None:
+        self._facts = facts
+        self._recall = recall
+        self._trail = ChangeTrail(audit, clock)
+        self._sessions = sessions
+        self._clock = clock
+        self._builtins = builtins
+        self._known = ExtensionState()
+        self._in_doubt = True
+
+    async def start(self) -> None:
+        await self._state()
+
+    @handles(Install)
+    async def install(self, m: Install) -> InstalledExtension:
+        state, manifest = await self._state(), m.manifest
+        check_extension_id(manifest.id)
+        if state.extension(manifest.id) is not None:
+            raise Conflict(f"extension '{manifest.id}' is already installed")
+        _check_room(len(state.installed), MOST_EXTENSIONS, "extensions are installed: uninstall one first")
+        tier = validate(manifest, state.keys, allow_unsigned=m.allow_unsigned)
+        check_tool_names(manifest, self._builtins, state.declared)
+        installed = InstalledExtension(manifest, manifest_hash(manifest), tier, self._now_ms(), m.by)
+        await self._keep(extension_draft(installed, m.by))
+        state.add(installed)
+        await self._trail.installed(installed, m.by)
+        return installed
+
+    @handles(Uninstall)
+    async def uninstall(self, m: Uninstall) -> InstalledExtension:
+        state = await self._state()
+        installed = _installed(state, m.extension_id)
+        grants = state.grants_of(m.extension_id)
+        entities = [extension_entity(m.extension_id)]
+        entities += [grant_entity(grant.extension_id, grant.passport_fpr) for grant in grants]
+        await self._keep(*(removal_draft(entity, m.by) for entity in entities))
+        state.remove(m.extension_id)
+        self._announce(*grants)
+        await self._trail.uninstalled(installed, grants, m.by)
+        return installed
+
+    @handles(ListExtensions)
+    async def list_extensions(self, m: ListExtensions) -> tuple[InstalledExtension, ...]:
+        return (await self._state()).installed
+
+    @handles(ShowExtension)
+    async def show_extension(self, m: ShowExtension) -> InstalledExtension:
+        return _installed(await self._state(), m.extension_id)
+
+    @handles(ListKeys)
+    async def list_keys(self, m: ListKeys) -> tuple[tuple[str, TrustedKey], ...]:
+        return tuple(sorted((await self._state()).keys.items(), key=lambda pair: pair[0]))
+
+    @handles(TrustKey)
+    async def trust_key(self, m: TrustKey) -> TrustedKey:
+        keys = (await self._state()).keys
+        key = TrustedKey(m.public_key_hex, m.trust_tier, self._now_ms(), m.added_by)
+        check_key(m.passport_fpr, key)
+        if m.passport_fpr not in keys:
+            _check_room(len(keys), MOST_KEYS, "keys are in the keyring: remove one first")
+        await self._keep(key_draft(m.passport_fpr, key, m.by))
+        keys[m.passport_fpr] = key
+        await self._trail.trusted(m.passport_fpr, key, m.by)
+        return key
+
+    @handles(DistrustKey)
+    async def distrust_key(self, m: DistrustKey) -> TrustedKey:
+        keys = (await self._state()).keys
+        if (key := keys.get(m.passport_fpr)) is None:
+            raise NotFound(f"key {shown(m.passport_fpr)} is not in the keyring")
+        await self._keep(removal_draft(key_entity(m.passport_fpr), m.by))
+        del keys[m.passport_fpr]
+        await self._trail.distrusted(m.passport_fpr, key, m.by)
+        return key
+
+    @handles(IssueGrant)
+    async def issue_grant(self, m: IssueGrant) -> ExtensionGrant:
+        state = await self._state()
+        _installed(state, m.extension_id)
+        grant = ExtensionGrant(
+            extension_id=m.extension_id,
+            passport_fpr=m.passport_fpr,
+            allowed_tool_names=m.allowed_tool_names,
+            allowed_prefixes_read=m.allowed_prefixes_read,
+            allowed_prefixes_write=m.allowed_prefixes_write,
+            rate_limit_per_min=m.rate_limit_per_min,
+            granted_at_unix_ms=self._now_ms(),
+            granted_by_passport=m.by,
+        )
+        check_grant(grant)
+        if state.standing(m.extension_id, m.passport_fpr).grant is not None:
+            raise Conflict(
+                f"passport '{m.passport_fpr}' has a grant for extension '{m.extension_id}' already: revoke it first"
+            )
+        of_extension = len(state.grants_of(m.extension_id))
+        _check_room(of_extension, MOST_GRANTS_EACH, "grants of this extension exist: revoke one first")
+        _check_room(state.grants, MOST_GRANTS, "grants exist: revoke one first")
+        await self._keep(grant_draft(grant, m.by))
+        state.grant(grant)
+        self._announce(grant)
+        await self._trail.granted(grant, m.by)
+        return grant
+
+    @handles(RevokeGrant)
+    async def revoke_grant(self, m: RevokeGrant) -> ExtensionGrant:
+        state = await self._state()
+        grant = state.standing(m.extension_id, m.passport_fpr).grant
+        if grant is None:
+            raise NotFound(f"passport {shown(m.passport_fpr)} has no grant for extension {shown(m.extension_id)}")
+        await self._keep(removal_draft(grant_entity(m.extension_id, m.passport_fpr), m.by))
+        state.revoke(grant)
+        self._announce(grant)
+        await self._trail.revoked(grant, m.by)
+        return grant
+
+    @handles(GrantsOf)
+    async def grants_of(self, m: GrantsOf) -> tuple[ExtensionGrant, ...]:
+        return (await self._state()).grants_of(m.extension_id)
+
+    @handles(Lookup)
+    async def lookup(self, m: Lookup) -> Standing:
+        return (await self._state()).standing(m.extension_id, m.passport_fpr)
+
+    @handles(ToolsFor)
+    async def tools_for(self, m: ToolsFor) -> tuple[GrantedTool, ...]:
+        return (await self._state()).tools_for(m.passport_fpr)
+
+    @handles(Resolve)
+    async def resolve(self, m: Resolve) -> tuple[str, str] | None:
+        return (await self._state()).resolve(m.tool_name)
+
+    async def _state(self) -> ExtensionState:
+        """What the store holds: as it is known, or read anew where that is in doubt."""
+        if self._in_doubt:
+            # Answered after all writes that were sent before, so that none of them lands behind what is read now.
+            await self._facts.ask(CheckReadiness(), deadline_s=RELOAD_DEADLINE_S)
+            state = ExtensionState()
+            state.add_all(await self._read(EXTENSION_PREFIX, extension_kept_in))
+            state.keys.update(await self._read(KEY_PREFIX, key_kept_in))
+            for grant in await self._read(GRANT_PREFIX, grant_kept_in):
+                if state.extension(grant.extension_id) is not None:
+                    state.grant(grant)
+                else:
+                    log.warning("a grant of no installed extension is ignored", extension_id=grant.extension_id)
+            self._known, self._in_doubt = state, False
+        return self._known
+
+    async def _read(self, prefix: str, read: Callable[[Fact], R]) -> list[R]:
+        """Every record under a prefix. What cannot be read is logged, and is as if it were not there."""
+        found = []
+        for fact in await self._recall.ask(Records(prefix), deadline_s=RELOAD_DEADLINE_S):
+            if not fact.value:
+                continue
+            try:
+                found.append(read(fact))
+            except InvalidArgument as error:
+                log.warning("a record of extensions is skipped", entity=fact.entity, reason=error.message)
+        return found
+
+    async def _keep(self, *drafts: Draft) -> None:
+        """Write records, all or none of them; raises what the store raises."""
+        try:
+            await self._facts.ask(Transact(tuple(map(Put, drafts))))
+        except (NoAnswer, ActorFailed):
+            self._in_doubt = True
+            raise
+
+    def _announce(self, *grants: ExtensionGrant) -> None:
+        """Have the agents whose tools changed hear of it, those that listen: a busy registry is no reason to wait."""
+        owners = frozenset(owner_key(grant.passport_fpr, None) for grant in grants)
+        if owners and not self._sessions.tell(AnnounceToolsOf(owners)):
+            log.warning("agents were not told that their tools changed", agents=len(owners))
+
+    def _now_ms(self) -> int:
+        return self._clock.now_us() // 1000
+
+
+def _installed(state: ExtensionState, extension_id: str) -> InstalledExtension:
+    if (installed := state.extension(extension_id)) is None:
+        raise NotFound(f"extension {shown(extension_id)} not installed")
+    return installed
+
+
+def _check_room(count: int, most: int, what: str) -> None:
+    if count >= most:
+        raise Conflict(f"{most} {what}", data={"limit": most})
