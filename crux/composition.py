@@ -3,6 +3,7 @@ them."""
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -12,12 +13,15 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from crux.actors.accounts import GatheringMailbox
 from crux.actors.actor import Actor
+from crux.actors.audit import AuditFigures, AuditSink
 from crux.actors.clock import Clock
+from crux.actors.extensions import Extensions
 from crux.actors.facts import FactStore
 from crux.actors.failures import FailureCount
 from crux.actors.intents import IntentMap
 from crux.actors.introspection import Introspector
 from crux.actors.ledger import Ledger
+from crux.actors.limiter import RateLimiter
 from crux.actors.mailbox import Mailbox
 from crux.actors.meter import Meter
 from crux.actors.observations import Observations
@@ -30,10 +34,13 @@ from crux.config import ServerKind, Settings
 from crux.domain.agents import AgentRegistry
 from crux.domain.decay import DecayPolicy
 from crux.domain.inline_receipts import ReceiptSigner
+from crux.domain.outbound_config import OutboundConfig
 from crux.domain.privacy import PrivacyRules
 from crux.domain.router import Router
 from crux.domain.streams import StreamLimits
 from crux.storage.engine import Engine
+from crux.tools.dispatch import Dispatcher, Post
+from crux.tools.extensions import Invoker
 from crux.tools.listing import Listing
 from crux.tools.recording import Recorder
 from crux.tools.registry import Catalogue, Services
@@ -62,7 +69,7 @@ class Resources:
     """What the parts stand on: what was read, opened and bound for them.
 
     `key` is the daemon's own and `node_id` its name. `mcp` is empty where MCP is off; without a `router` every tool may
-    be called; `introspector` builds that actor where OAuth is on.
+    be called; `introspector` builds that actor where OAuth is on; `post` calls the endpoints of extensions.
     """
 
     settings: Settings
@@ -77,6 +84,7 @@ class Resources:
     http: Sockets
     mcp: Sockets
     introspector: Callable[[], Introspector] | None
+    post: Post
     redactions: Mapping[str, int]
 
 
@@ -94,10 +102,17 @@ def compose(given: Resources) -> Composition:
     """Put a daemon together."""
     mailboxes = _mailboxes(given.settings, given.introspector is not None)
     losses = {"mailbox_full": FailureCount("the ledger"), "storage": FailureCount("observations")}
+    trail = AuditFigures()
     loads = {"http": Load(), "mcp": Load()}
     wires = {"http": WireCounts(), "mcp": WireCounts()}
     metrics = Metrics(
-        tuple(mailboxes.values()), loads, given.engine.sizes, redactions=given.redactions, wires=wires, losses=losses
+        tuple(mailboxes.values()),
+        loads,
+        given.engine.sizes,
+        redactions=given.redactions,
+        wires=wires,
+        losses=losses,
+        trail=trail,
     )
     services = _services(given, mailboxes, metrics)
     guard = GuardPolicy(given.settings.allowed_hosts, given.settings.allowed_origins)
@@ -114,7 +129,7 @@ def compose(given: Resources) -> Composition:
     return Composition(
         mailboxes=mailboxes,
         services=services,
-        actors=_actors(given, mailboxes, losses["storage"]),
+        actors=_actors(given, mailboxes, losses["storage"], trail),
         servers=servers,
     )
 
@@ -128,13 +143,28 @@ def _mailboxes(settings: Settings, with_oauth: bool) -> Mapping[str, Mailbox]:
 
 def _services(given: Resources, mailboxes: Mapping[str, Mailbox], metrics: Metrics) -> Services:
     settings = given.settings
+    privacy = PrivacyRules(settings.always_private_prefixes, settings.share_prefixes)
     return Services(
         facts=mailboxes["facts"],
         recall=mailboxes["recall"],
         intents=mailboxes["intents"],
         traces=mailboxes["traces"],
+        extensions=mailboxes["extensions"],
+        audit=mailboxes["audit"],
+        extension_calls=Invoker(
+            mailboxes["extensions"],
+            mailboxes["facts"],
+            Dispatcher(
+                limiter=mailboxes["limiter"],
+                audit=mailboxes["audit"],
+                post=given.post,
+                clock=given.clock,
+                config=lambda: OutboundConfig.from_env(os.environ),  # per call (Decision 24)
+            ),
+            privacy,
+        ),
         clock=given.clock,
-        privacy=PrivacyRules(settings.always_private_prefixes, settings.share_prefixes),
+        privacy=privacy,
         decay=decay_policy(settings),
         node_id=given.node_id,
         base_url=f"http://{address(given.http)}",
@@ -153,7 +183,9 @@ def decay_policy(settings: Settings) -> DecayPolicy:
     return DecayPolicy(settings.decay_volatile_hours, settings.decay_medium_days, settings.decay_stable_days)
 
 
-def _actors(given: Resources, mailboxes: Mapping[str, Mailbox], failures: FailureCount) -> list[Supervised]:
+def _actors(
+    given: Resources, mailboxes: Mapping[str, Mailbox], failures: FailureCount, trail: AuditFigures
+) -> list[Supervised]:
     """Every actor, in the order in which they start; `ASKS` names them all."""
     facts, recall, signer = mailboxes["facts"], mailboxes["recall"], ReceiptSigner(given.key)
     builders: dict[str, Callable[[], Actor]] = {
@@ -164,10 +196,21 @@ def _actors(given: Resources, mailboxes: Mapping[str, Mailbox], failures: Failur
         "traces": partial(TraceRing, given.clock, given.settings.tool_traces_ttl_s),
         "meter": Meter,
         "observations": partial(Observations, facts, recall, given.clock, signer, failures=failures),
+        "limiter": RateLimiter,
+        "audit": partial(AuditSink, facts, recall, trail),
+        "extensions": partial(
+            Extensions,
+            facts,
+            recall,
+            mailboxes["audit"],
+            mailboxes["sessions"],
+            given.clock,
+            builtins=frozenset(given.catalogue.by_name),
+        ),
     }
     if given.introspector is not None:
         builders["introspection"] = given.introspector
-    return [Supervised(mailboxes[name], build) for name, build in builders.items()]
+    return [Supervised(mailbox, builders[name]) for name, mailbox in mailboxes.items()]
 
 
 def _api(given: Resources, services: Services, mailboxes: Mapping[str, Mailbox], metrics: Metrics) -> Api:
@@ -212,7 +255,7 @@ def _mcp_app(
             ledger,
             raw_args=settings.tool_ledger_raw_args,
         ),
-        listing=Listing(given.catalogue, services.router, settings.tool_surface, ledger),
+        listing=Listing(given.catalogue, services.router, settings.tool_surface, ledger, settings.extension_names),
         streams=EventStreams(
             mailboxes["sessions"],
             StreamLimits(settings.sse_max_sessions, settings.sse_max_sessions_per_owner),

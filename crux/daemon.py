@@ -43,6 +43,7 @@ from crux.transport.auth import authenticator_of
 from crux.transport.hypercorn_server import CUT_GRACE_S
 from crux.transport.listening import address, bind
 from crux.transport.mcp_auth import check_token_to_require
+from crux.transport.outbound import http_post_of
 from crux.transport.serving import Server
 
 log = get_logger("crux.daemon")
@@ -166,6 +167,7 @@ async def serve(
                 http=http,
                 mcp=mcp,
                 introspector=await _introspector(stack, settings, clock),
+                post=await stack.enter_async_context(http_post_of()),
                 redactions=redactions,
             )
         )

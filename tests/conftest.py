@@ -9,10 +9,13 @@ import pytest
 import trio
 from attrs import define, frozen
 
+from crux.actors.audit import AuditFigures, AuditSink
+from crux.actors.extensions import Extensions
 from crux.actors.facts import FactStore
 from crux.actors.intents import IntentMap
 from crux.actors.mailbox import Mailbox
 from crux.actors.recall import Recall
+from crux.actors.sessions import SessionRegistry
 from crux.actors.supervisor import Supervised, start_all
 from crux.actors.traces import TraceRing
 from crux.domain.decay import DecayPolicy
@@ -40,10 +43,29 @@ class Stack:
     services: Services
     clock: HandClock
     engine: SqliteEngine
+    sessions: Mailbox
 
     @property
     def mailboxes(self) -> tuple[Mailbox, ...]:
-        return (self.services.facts, self.services.recall, self.services.intents, self.services.traces)
+        return mailboxes_of(self.services)
+
+
+def mailboxes_of(services: Services) -> tuple[Mailbox, ...]:
+    return (
+        services.facts,
+        services.recall,
+        services.intents,
+        services.traces,
+        services.audit,
+        services.extensions,
+    )
+
+
+class NoCalls:
+    """The `ExtensionCalls` of tests in which nothing is called."""
+
+    async def invoke(self, extension_id: str, tool: str, args: object, passport: str) -> bytes:
+        raise AssertionError(f"{extension_id} is called, which nobody expected")
 
 
 def services_on(clock: HandClock) -> Services:
@@ -52,6 +74,9 @@ def services_on(clock: HandClock) -> Services:
         recall=Mailbox("recall"),
         intents=Mailbox("intents"),
         traces=Mailbox("traces"),
+        extensions=Mailbox("extensions"),
+        audit=Mailbox("audit"),
+        extension_calls=NoCalls(),
         clock=clock,
         privacy=PrivacyRules(),
         decay=DecayPolicy(),
@@ -68,16 +93,24 @@ async def stack(tmp_path: Path) -> AsyncIterator[Stack]:
     """The store's actors, running, and the services that tools and routes work with."""
     engine = await SqliteEngine.open(tmp_path, DecayPolicy())
     clock = HandClock()
-    services = services_on(clock)
+    services, sessions = services_on(clock), Mailbox("sessions")
+    builtins = CATALOGUE.by_name.keys()
+
+    def extensions() -> Extensions:
+        return Extensions(services.facts, services.recall, services.audit, sessions, clock, builtins=builtins)
+
     async with trio.open_nursery() as nursery:
         actors = [
             Supervised(services.facts, lambda: FactStore(engine, clock)),
             Supervised(services.recall, lambda: Recall(engine)),
             Supervised(services.intents, lambda: IntentMap(clock)),
             Supervised(services.traces, lambda: TraceRing(clock, ttl_s=3600)),
+            Supervised(sessions, SessionRegistry),
+            Supervised(services.audit, lambda: AuditSink(services.facts, services.recall, AuditFigures())),
+            Supervised(services.extensions, extensions),
         ]
         await start_all(nursery, actors)
-        yield Stack(services, clock, engine)
+        yield Stack(services, clock, engine, sessions)
         nursery.cancel_scope.cancel()
     engine.close()
 
@@ -86,7 +119,7 @@ async def stack(tmp_path: Path) -> AsyncIterator[Stack]:
 async def deaf_services(nursery: trio.Nursery) -> Services:
     """Services whose actors never come to a message."""
     services = services_on(HandClock())
-    for mailbox in (services.facts, services.recall, services.intents, services.traces):
+    for mailbox in mailboxes_of(services):
         nursery.start_soon(mailbox.keep_time)
     return services
 

@@ -8,7 +8,7 @@ import click
 
 from crux.cli import show
 from crux.cli.lazy import Failed
-from crux.config import Row, Settings, declarations, describe, load
+from crux.config import Row, Settings, declarations, describe, describe_calls, load
 from crux.errors import SettingError
 
 
@@ -19,7 +19,8 @@ def config(as_json: bool) -> None:
 
     Exits 1 when a value cannot be used; the settings that can are shown all the same where possible.
     """
-    problem, rows = _rows(os.environ, Path.home())
+    problem, settings = _rows(os.environ, Path.home())
+    rows = [*settings, *describe_calls(os.environ)] if settings else []
     if as_json:
         show.document([_plain(row) for row in rows])
     elif rows:

@@ -4,7 +4,7 @@ from crux.config.declaration import STRONG_SECRET_BYTES, declarations
 from crux.config.doubts import doubts
 from crux.config.oauth import OAuthSettings
 from crux.config.parsers import AuthMode
-from crux.config.reference import Row, describe, reference_markdown
+from crux.config.reference import Row, describe, describe_calls, reference_markdown
 from crux.config.settings import Settings
 from crux.config.sources import Loaded, load
 from crux.config.wire import ServerKind, WireSettings
@@ -20,6 +20,7 @@ __all__ = [
     "WireSettings",
     "declarations",
     "describe",
+    "describe_calls",
     "doubts",
     "load",
     "reference_markdown",

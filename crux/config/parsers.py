@@ -13,6 +13,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import TypeVar
 
+from crux.domain.surface import ExtensionNames
 from crux.logs import LogFormat, LogLevel, Redact
 
 
@@ -153,6 +154,11 @@ def redact(value: str) -> Redact:
     on = dict.fromkeys(("on", "1", "true", "yes", "enforce"), Redact.ON)
     off = dict.fromkeys(("off", "0", "false", "no", "disabled"), Redact.OFF)
     return lookup(on | {"audit": Redact.AUDIT} | off, value)
+
+
+def extension_names(value: str) -> ExtensionNames:
+    """The names under which the tools of extensions are listed."""
+    return lookup({member.value: member for member in ExtensionNames}, value)
 
 
 def lookup(spellings: Mapping[str, _E], value: str) -> _E:

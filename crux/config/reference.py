@@ -1,11 +1,15 @@
 """The settings as people read them: the rows of `crux config` and the page `docs/configuration.md`."""
 
+from collections.abc import Mapping
+
 import attrs
 from attrs import frozen
 
 from crux.config.declaration import Declaration, Group, declarations, masked, shown
+from crux.config.extensions import CALL_MEANINGS
 from crux.config.settings import Settings
 from crux.config.sources import CONFIG_PATH_ENV, Loaded
+from crux.domain.outbound_config import VARIABLES, OutboundConfig, is_malformed
 
 _INTRODUCTION = f"""\
 # Configuration
@@ -40,6 +44,13 @@ daemon:
 Paths may begin with `~/`, `$HOME`, `$XDG_STATE_HOME` or `$XDG_CONFIG_HOME`.
 """
 
+_CALLS = """\
+## Calls of extensions
+
+The daemon reads these from its environment anew for each call and each install. A value that is malformed counts as
+unset; `crux config` says so. A bound of 0 lets nothing through.
+"""
+
 
 @frozen
 class Row:
@@ -68,9 +79,31 @@ def describe(loaded: Loaded) -> list[Row]:
     ]
 
 
+def describe_calls(environ: Mapping[str, str]) -> list[Row]:
+    """What calls to extensions are bound by. A value that is malformed has no effect, and its source says so."""
+    config = OutboundConfig.from_env(environ)
+    return [
+        Row(
+            name=f"extensions_{name}",
+            env=variable,
+            file=None,
+            value=shown(getattr(config, name)),
+            source=_source(name, variable, environ),
+            meaning=CALL_MEANINGS[name].replace("`", ""),
+        )
+        for name, variable in VARIABLES.items()
+    ]
+
+
+def _source(name: str, variable: str, environ: Mapping[str, str]) -> str:
+    if not (text := environ.get(variable, "")).strip():
+        return "default"
+    return f"default, since env {variable} is malformed" if is_malformed(name, text) else f"env {variable}"
+
+
 def reference_markdown() -> str:
     """The reference page of all settings, the same on every machine."""
-    return "\n".join([_INTRODUCTION, *(_chapter(group) for group in Group)])
+    return "\n".join([_INTRODUCTION, *(_chapter(group) for group in Group), _calls()])
 
 
 def _shown(value: str | bytes | None, declaration: Declaration) -> str:
@@ -90,3 +123,12 @@ def _chapter(group: Group) -> str:
             default = declaration.default_shown or shown(defaults[name].default)
             lines.append(f"| `{declaration.env}` | {file_key} | {default} | {declaration.meaning} |")
     return "\n".join([*lines, ""])
+
+
+def _calls() -> str:
+    default = OutboundConfig()
+    rows = [
+        f"| `{variable}` | {shown(getattr(default, name))} | {CALL_MEANINGS[name]} |"
+        for name, variable in VARIABLES.items()
+    ]
+    return "\n".join([_CALLS, "| Variable | Default | Meaning |", "|---|---|---|", *rows, ""])

@@ -16,7 +16,7 @@ from crux.config.oauth import OAuthSettings
 from crux.config.parsers import AuthMode
 from crux.config.recording import RecordingSettings
 from crux.config.wire import WireSettings
-from crux.domain.surface import SurfaceMode
+from crux.domain.surface import ExtensionNames, SurfaceMode
 from crux.logs import LogFormat, LogLevel, Redact
 
 AGENT_HTTP_SCOPES = frozenset(
@@ -189,6 +189,14 @@ class Settings(CapabilitySettings, OAuthSettings, RecordingSettings, WireSetting
         parse=SurfaceMode.named,
         meaning="Which tools `tools/list` shows: `full`, or the core floor with `minimal` and `dynamic`. "
         "Hidden ones stay callable. Anything else counts as `full`.",
+    )
+    extension_names: ExtensionNames = setting(
+        ExtensionNames.VERBATIM,
+        env="CRUX_EXTENSION_NAMES",
+        group=Group.LISTENERS,
+        parse=parsers.extension_names,
+        meaning="How `tools/list` names the tools of extensions: `verbatim`, or `safe` with underscores for dots, for "
+        "hosts that refuse a list with a dot in a name. Both names can be called.",
     )
     sse_max_sessions: int = setting(
         1024,

@@ -15,7 +15,7 @@ from crux.domain.traces import Effect
 from crux.domain.words import query_words
 from crux.errors import InvalidArgument
 from crux.tools.registry import Call, tool
-from crux.tools.results import Enveloped
+from crux.tools.results import WithMeta
 from crux.tools.schema import arg, shortened
 
 MOST_FACTS = 1000
@@ -112,7 +112,7 @@ class QueryArguments:
     envelope=True,
     examples=[{"entity": "service:billing", "top_k": 5, "token_budget": 1000}],
 )
-async def query_facts(args: QueryArguments, call: Call) -> CrcFacts | LegacyFacts | Enveloped:
+async def query_facts(args: QueryArguments, call: Call) -> CrcFacts | LegacyFacts | WithMeta:
     """Find stored facts by words, by entity, or both, the most trustworthy first. Take it before you act or ask: what
     you need may be known. Returns rows with value, age and freshness; pass token_budget to keep them small."""
     now_us = call.services.clock.now_us()
@@ -136,17 +136,15 @@ async def query_facts(args: QueryArguments, call: Call) -> CrcFacts | LegacyFact
     if not call.services.audit_envelope:
         return answer
     shown = len(answer.rows) if isinstance(answer, LegacyFacts) else len(answer.pointers)
-    return Enveloped(
-        answer,
-        envelope_of_facts(
-            found.facts[:shown],
-            agent=call.agent,
-            node_id=call.services.node_id,
-            base_url=call.services.base_url,
-            now_us=now_us,
-            policy=call.services.decay,
-        ),
+    envelope = envelope_of_facts(
+        found.facts[:shown],
+        agent=call.agent,
+        node_id=call.services.node_id,
+        base_url=call.services.base_url,
+        now_us=now_us,
+        policy=call.services.decay,
     )
+    return WithMeta(answer, {"envelope": envelope})
 
 
 def _answer(args: QueryArguments, found: Found, rows: Sequence[Recalled], console_url: str) -> CrcFacts | LegacyFacts:

@@ -2,36 +2,52 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Sequence
 from functools import lru_cache
 
 import msgspec
 
+from crux.actors.extensions import GrantedTool, ToolsFor
 from crux.actors.intents import CurrentIntent
 from crux.actors.ledger import Ledger
 from crux.actors.traces import RecentCalls
+from crux.domain.bounds import put_latest
+from crux.domain.callers import MOST_CALLERS
 from crux.domain.ledger import offer
 from crux.domain.router import Router
-from crux.domain.surface import SurfaceMode, shape
+from crux.domain.surface import ExtensionNames, SurfaceMode, shape
+from crux.tools.extension_listing import ListedExtensionTool, listed
 from crux.tools.registry import Call, Catalogue, Tool
 
 # Encoded lists that are kept: a dynamic surface makes one for each choice of tools.
 VARIANTS_KEPT = 64
+
+_Granted = tuple[GrantedTool, ...]
+# A tool of the catalogue by its name, or one of an extension's.
+_Shown = tuple[str | ListedExtensionTool, ...]
 
 
 class Listing:
     """Gives each caller its list. A tool is encoded once, and a list of tools once for as long as it is asked for."""
 
     def __init__(
-        self, catalogue: Catalogue, router: Router | None, mode: SurfaceMode, ledger: Ledger | None = None
+        self,
+        catalogue: Catalogue,
+        router: Router | None,
+        mode: SurfaceMode,
+        ledger: Ledger | None = None,
+        extension_names: ExtensionNames = ExtensionNames.VERBATIM,
     ) -> None:
-        self._tools = catalogue.tools
+        self._catalogue = catalogue
         self._router = router
         self._mode = mode
         self._ledger = ledger
+        self._extension_names = extension_names
         self._entries = {tool.name: msgspec.json.encode(tool.listing(router)) for tool in catalogue.tools}
         self._meta = b"" if router is None else b',"_meta":' + msgspec.json.encode({"crux": router.stamp()})
         self._permitted: dict[tuple[bool, bool], Sequence[Tool]] = {}
+        self._granted: OrderedDict[str, tuple[_Granted, Sequence[ListedExtensionTool]]] = OrderedDict()
         self._encode = lru_cache(VARIANTS_KEPT)(self._encode_once)
 
     async def of(self, call: Call) -> bytes:
@@ -42,20 +58,48 @@ class Listing:
         if self._mode is SurfaceMode.DYNAMIC:
             intent = await services.intents.ask(CurrentIntent(call.passport_key))
             recent = await services.traces.ask(RecentCalls(call.passport_key))
-        shown = shape(self._mode, intent, recent, self._permitted_at(services.clock.now_us() // 1_000_000))
+        now_s = services.clock.now_us() // 1_000_000
+        tools: Sequence[Tool | ListedExtensionTool] = (
+            *self._permitted_at(now_s),
+            *await self._of_extensions(call, now_s),
+        )
+        shown = shape(self._mode, intent, recent, tools)
         names = tuple(tool.name for tool in shown)
         if self._ledger is not None:
             self._ledger.record(offer(call.passport_key, names, self._mode))
-        return self._encode(names)
+        return self._encode(tuple(tool if isinstance(tool, ListedExtensionTool) else tool.name for tool in shown))
 
     def _permitted_at(self, now_s: int) -> Sequence[Tool]:
         if self._router is None:
-            return self._tools
+            return self._catalogue.tools
         phase = self._router.phase(now_s=now_s)
         if (permitted := self._permitted.get(phase)) is None:
-            permitted = self._permitted[phase] = self._router.permitted(self._tools, now_s=now_s)
+            permitted = self._permitted[phase] = self._router.permitted(self._catalogue.tools, now_s=now_s)
         return permitted
 
-    def _encode_once(self, names: tuple[str, ...]) -> bytes:
-        entries = b",".join(self._entries[name] for name in names)
+    async def _of_extensions(self, call: Call, now_s: int) -> Sequence[ListedExtensionTool]:
+        """What the caller's passport was granted and the token permits. A name of the catalogue's is the catalogue's:
+        a newer daemon may have a tool of a name that an extension took before."""
+        passport = call.extension_passport
+        if passport is None:
+            return ()
+        granted = await call.services.extensions.ask(ToolsFor(passport))
+        if not granted:
+            return ()
+        known, tools = self._granted.get(passport, (None, ()))
+        if known is not granted:  # the same tuple comes back for as long as nothing changes
+            tools = [
+                listed(one, self._extension_names, self._router)
+                for one in granted
+                if one.tool.name not in self._catalogue.by_name
+            ]
+            put_latest(self._granted, passport, (granted, tools), MOST_CALLERS)
+        if self._router is None:
+            return tools
+        return [tool for tool in tools if self._router.decide(tool.declared, now_s=now_s).authorised]
+
+    def _encode_once(self, shown: _Shown) -> bytes:
+        entries = b",".join(
+            tool.entry if isinstance(tool, ListedExtensionTool) else self._entries[tool] for tool in shown
+        )
         return b'{"tools":[' + entries + b"]" + self._meta + b"}"

@@ -14,6 +14,7 @@ from crux.domain.revocation import refusal
 from crux.domain.tokens import utf8_size
 from crux.errors import METHOD_NOT_FOUND, ActorFailed, CruxError, InvalidArgument, UnknownTool
 from crux.logs import get_logger
+from crux.tools.extensions import ExtensionTool, extension_tool
 from crux.tools.registry import Call, Tool
 from crux.tools.results import RawResult, Result, result_of
 
@@ -31,7 +32,7 @@ class Finished(msgspec.Struct, frozen=True):
     """
 
     name: str
-    tool: Tool | None
+    tool: Tool | ExtensionTool | None
     arguments: object
     request_id: bytes
     ok: bool
@@ -40,7 +41,7 @@ class Finished(msgspec.Struct, frozen=True):
 
     @property
     def label(self) -> str:
-        """The call's name in figures: one of the catalogue's, or `unknown`."""
+        """The call's name in figures: one of the catalogue's, `extension` or `unknown`."""
         return UNKNOWN_LABEL if self.tool is None else self.tool.name
 
 
@@ -56,15 +57,16 @@ async def call_tool(params: object, call: Call, record: Record, request_id: byte
     if not (isinstance(params, dict) and isinstance(name := params.get("name"), str)):
         raise InvalidArgument('tools/call requires a "name" parameter')
     services = call.services
+    tool = services.catalogue.by_name.get(name) or await extension_tool(name, services)
     if services.router is not None:
-        decision = services.router.decide(name, now_s=services.clock.now_us() // 1_000_000)
+        gated_as = tool.gated_as if isinstance(tool, ExtensionTool) else name
+        decision = services.router.decide(gated_as, now_s=services.clock.now_us() // 1_000_000)
         if not decision.authorised:
             raise denied(decision)
     arguments = params.get("arguments", {})
-    tool = services.catalogue.by_name.get(name)
     began = trio.current_time()
 
-    def finish(answered: Tool | None, output_bytes: int, *, ok: bool) -> None:
+    def finish(answered: Tool | ExtensionTool | None, output_bytes: int, *, ok: bool) -> None:
         elapsed_s = trio.current_time() - began
         finished = Finished(name, answered, arguments, request_id, ok, output_bytes, elapsed_s)
         try:
@@ -81,7 +83,7 @@ async def call_tool(params: object, call: Call, record: Record, request_id: byte
     return result.encoded()
 
 
-async def _run(name: str, tool: Tool | None, arguments: object, call: Call) -> Result:
+async def _run(name: str, tool: Tool | ExtensionTool | None, arguments: object, call: Call) -> Result:
     services = call.services
     if services.revocations is not None and call.agent is not None:
         told = refusal(name[:NAME_SHOWN], await services.revocations(call.agent))

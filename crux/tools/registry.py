@@ -7,7 +7,7 @@ import typing
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from enum import StrEnum
-from typing import Any
+from typing import Any, Protocol
 
 from attrs import frozen
 
@@ -45,6 +45,17 @@ Truncated = Callable[[str, str], None]
 Span = Callable[[str, str | None], AbstractContextManager[object]]
 
 
+class ExtensionCalls(Protocol):
+    """Calls to what an operator has installed."""
+
+    async def invoke(self, extension_id: str, tool: str, args: object, passport: str) -> bytes:
+        """Call a tool in the name of `passport`: the encoded outcome (seed 002 section 5.4).
+
+        `args` is a JSON value. Raises `CruxError` with the status that the HTTP API answers (seed 002 section 5.3).
+        """
+        ...
+
+
 @frozen
 class Services:
     """What calls work with: the actors' mailboxes and the operator's rules.
@@ -62,6 +73,9 @@ class Services:
     decay: DecayPolicy
     intents: Mailbox
     traces: Mailbox
+    extensions: Mailbox
+    audit: Mailbox
+    extension_calls: ExtensionCalls
     node_id: str
     base_url: str
     mcp_url: str | None
@@ -91,6 +105,15 @@ class Call:
     def passport_key(self) -> str:
         """The name that what is kept for each caller goes by; all anonymous ones share theirs (protocol 3.3)."""
         return passport_key(self.agent)
+
+    @property
+    def extension_passport(self) -> str | None:
+        """Whose grants let this call reach extensions, None where nobody's do.
+
+        An agent acts as itself; a caller without a name, as the subject of the daemon's capability token.
+        """
+        router = self.services.router
+        return self.agent or (None if router is None else router.examined.token.subject.passport_fpr) or None
 
 
 Run = Callable[[Any, Call], Awaitable[object]]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any
 
 import msgspec
 from attrs import frozen
 
-from crux.domain.envelope import Envelope
 from crux.domain.usage import declared_budget
 
 # Hosts cut a result at about 25,000 tokens; well below that, and where the caller set no budget, it is told how to
@@ -33,11 +33,11 @@ class RawResult:
 
 
 @frozen
-class Enveloped:
-    """What a tool returned, and the envelope that goes out beside it."""
+class WithMeta:
+    """What a tool returned, and the members of `_meta` that go out beside it."""
 
     value: object
-    envelope: Envelope
+    meta: Mapping[str, Any]
 
 
 class Result(msgspec.Struct, frozen=True):
@@ -60,11 +60,10 @@ def result_of(value: object, arguments: object) -> Result:
     if isinstance(value, RawResult):
         flag = {"isError": True} if value.is_error else {}
         return Result(_encode({"content": value.content, **flag}), not value.is_error)
-    meta: dict[str, object] = {}
-    if isinstance(value, Enveloped):
-        meta["envelope"] = value.envelope
-        value = value.value
+    meta: Mapping[str, Any] = MappingProxyType({})
+    if isinstance(value, WithMeta):
+        meta, value = value.meta, value.value
     text = _encode(value)
     if len(text) > LARGE_RESULT_BYTES and declared_budget(arguments) is None:
-        meta["crux"] = {"hint": NARROW}
+        meta = {**meta, "crux": {**meta.get("crux", {}), "hint": NARROW}}
     return Result(b'{"content":[{"type":"text","text":' + _encode(text.decode()) + b"}]}", meta=meta)

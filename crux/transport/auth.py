@@ -48,13 +48,14 @@ class Principal:
 
     `name` is the agent's name or the JWT's subject, for the record; `passport` is whom the call acts as. `scopes` is
     None where every check passes. A `confined` caller declared its own scopes while agents have tokens, and so never
-    sees what is theirs.
+    sees what is theirs. A `bound` one acts as `passport` and nobody else, wherever the request names a passport.
     """
 
     name: str | None
     passport: str | None
     scopes: frozenset[str] | None
     confined: bool = False
+    bound: bool = False
 
     def has_any(self, *scopes: str) -> bool:
         return self.scopes is None or not self.scopes.isdisjoint(scopes)
@@ -66,6 +67,27 @@ class Principal:
                 f"this needs one of the scopes {', '.join(scopes)}",
                 data={"code": "MISSING_SCOPE", "missingAnyScope": list(scopes)},
             )
+
+    def require_all(self, *scopes: str) -> None:
+        """Raise `Forbidden` unless the caller has every one of `scopes`."""
+        missing = [scope for scope in scopes if not self.has_any(scope)]
+        if missing:
+            raise Forbidden("insufficient scopes", data={"code": "MISSING_SCOPE", "missingScopes": missing})
+
+    def acting_as(self, passport: str | None) -> str | None:
+        """Whom a call acts as whose body names `passport`; without one, the caller's own (Decision 6).
+
+        Raises `Forbidden` where the caller may not act as that one.
+        """
+        if passport is None or passport == self.passport:
+            return self.passport
+        if self.bound:
+            own = "no passport" if self.passport is None else f"'{self.passport}' only"
+            raise Forbidden(
+                f"this credential acts as {own}: leave passport_fpr out, or use a credential that may name others",
+                data={"code": "PASSPORT_MISMATCH"},
+            )
+        return passport
 
     @property
     def viewer_for_read(self) -> Viewer:
@@ -189,7 +211,7 @@ class HttpAuthenticator:
                 f"this token is agent '{agent.name}', who acts as itself only: leave X-Corecrux-Passport-Id out",
                 data={"code": "PASSPORT_HEADER_MISMATCH"},
             )
-        return Principal(agent.name, agent.name, self._agent_scopes)
+        return Principal(agent.name, agent.name, self._agent_scopes, bound=True)
 
     def _self_declared(self, scopes: frozenset[str] | None, passport: str | None) -> Principal:
         if scopes is None:
@@ -204,7 +226,7 @@ class HttpAuthenticator:
                 "or leave X-Corecrux-Passport-Id out",
                 data={"code": "PASSPORT_HEADER_UNBOUND"},
             )
-        return Principal(None, passport, scopes, confined=bool(self._registry))
+        return Principal(None, passport, scopes, confined=bool(self._registry), bound=bool(self._registry))
 
 
 def auth_mode_of(settings: Settings, registry: AgentRegistry) -> AuthMode:
@@ -244,7 +266,8 @@ def _from_jwt(rules: JwtRules, token: str | None, header: str | None) -> Princip
     claims = rules.claims(token)
     scopes = _claimed_scopes(claims)
     claimed = _first_text(claims, _PASSPORT_CLAIMS)
-    if header not in (None, claimed) and scopes.isdisjoint(_IMPERSONATION):
+    bound = scopes.isdisjoint(_IMPERSONATION)
+    if bound and header not in (None, claimed):
         if claimed is None:
             raise Forbidden(
                 "the JWT names no passport: leave X-Corecrux-Passport-Id out, or use a JWT with the scope "
@@ -256,7 +279,7 @@ def _from_jwt(rules: JwtRules, token: str | None, header: str | None) -> Princip
             "passport:impersonate or admin:write",
             data={"code": "PASSPORT_HEADER_MISMATCH"},
         )
-    return Principal(_first_text(claims, _SUBJECT_CLAIMS), header or claimed, scopes)
+    return Principal(_first_text(claims, _SUBJECT_CLAIMS), header or claimed, scopes, bound=bound)
 
 
 def _claimed_scopes(claims: Mapping[str, object]) -> frozenset[str]:

@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry, Metric, ProcessCollector, gener
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
 from crux import __version__
+from crux.actors.audit import AuditFigures
 from crux.actors.failures import FailureCount
 from crux.actors.figures import BUCKETS_S, Histogram, Report
 from crux.actors.mailbox import Mailbox
@@ -42,7 +43,7 @@ class Metrics:
 
     What others count is read when it is asked for; tools are counted here. `loads` are by name of the listener, `sizes`
     gives bytes by name of the file, `redactions` is the log's live count by rule, `wires` what the lean listeners
-    count, `losses` what was not written down, by reason. Passports are never a label.
+    count, `losses` what the ledger lacks, by reason, `trail` what the audit lacks. Passports are never a label.
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class Metrics:
         redactions: Mapping[str, int] = MappingProxyType({}),
         wires: Mapping[str, WireCounts] = MappingProxyType({}),
         losses: Mapping[str, FailureCount] = MappingProxyType({}),
+        trail: AuditFigures | None = None,
     ) -> None:
         self._mailboxes = mailboxes
         self._loads = loads
@@ -61,6 +63,7 @@ class Metrics:
         self._redactions = redactions
         self._wires = wires
         self._losses = losses
+        self._trail = trail or AuditFigures()
         self._tools: dict[tuple[str, bool], _ToolFigures] = {}
         self._truncated: Counter[tuple[str, str]] = Counter()
         self._registry = CollectorRegistry()
@@ -98,6 +101,7 @@ class Metrics:
         yield size
         yield self._of_log()
         yield from self._of_tools()
+        yield from self._of_audit()
 
     def _of_actors(self) -> Iterator[Metric]:
         reports = [mailbox.report() for mailbox in self._mailboxes]
@@ -167,6 +171,15 @@ class Metrics:
         for reason, failures in self._losses.items():
             lost.add_metric([reason], failures.total)
         yield from (durations, spent, truncated, lost)
+
+    def _of_audit(self) -> Iterator[Metric]:
+        for name, text, count in (
+            ("suppressed", "Events of extensions that are not in the audit, by its limit", self._trail.suppressed),
+            ("lost", "Events that the audit could not keep", self._trail.lost.total),
+        ):
+            family = CounterMetricFamily(f"corecrux_audit_{name}", text)
+            family.add_metric([], count)
+            yield family
 
 
 def _gauge(name: str, text: str, reports: Sequence[Report], value: Callable[[Report], float]) -> Metric:

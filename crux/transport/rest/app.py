@@ -19,15 +19,22 @@ from crux.logs import get_logger
 from crux.tools.schema import shortened
 from crux.transport.asgi import App, Message, Receive, RequestTimeout, Scope, Send, discard_body, too_large
 from crux.transport.auth import NOBODY
-from crux.transport.rest import facts, handshake, health, sessions
+from crux.transport.rest import extensions, facts, handshake, health, integrations, sessions
 from crux.transport.rest.correlation import REQUEST_ID, TRACEPARENT, request_id, traceparent
 from crux.transport.rest.problems import MethodNotAllowed, problem
 from crux.transport.rest.queries import check_text
-from crux.transport.rest.route import PUBLIC, Api, HttpCall, Route
+from crux.transport.rest.route import PUBLIC, AllOf, Api, HttpCall, Route
 
 log = get_logger("crux.rest")
 
-ROUTES = (*health.ROUTES, *handshake.ROUTES, *facts.ROUTES, *sessions.ROUTES)
+ROUTES = (
+    *health.ROUTES,
+    *handshake.ROUTES,
+    *facts.ROUTES,
+    *sessions.ROUTES,
+    *extensions.ROUTES,
+    *integrations.ROUTES,
+)
 
 
 class _AnyText(BaseConverter):
@@ -115,7 +122,8 @@ async def _serve(route: Route, api: Api, **variables: str) -> Response:
         headers = list(request.scope["headers"])
         if route.scopes:
             principal = api.authenticator.authenticate(headers)
-            principal.require_any(*route.scopes)
+            require = principal.require_all if isinstance(route.scopes, AllOf) else principal.require_any
+            require(*route.scopes)
         else:
             principal = api.authenticator.recognise(headers)
     query = request.args.to_dict()

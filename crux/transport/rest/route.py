@@ -21,8 +21,15 @@ from crux.transport.metrics import Metrics
 
 R = TypeVar("R")
 
-# Whoever has one of these scopes may call the route (HTTP API contract 4.2). None: anyone, and nobody looks who it is.
-# Empty: no scope is asked for, and whoever says who it is acts as that.
+
+class AllOf(tuple[str, ...]):
+    """Scopes of which a caller needs each (extensions contract 3)."""
+
+    __slots__ = ()
+
+
+# Whoever has one of these scopes, or all of an `AllOf`, may call the route (HTTP API contract 4.2). None: anyone, and
+# nobody looks who it is. Empty: no scope is asked for, and whoever says who it is acts as that.
 Scopes = tuple[str, ...] | None
 PUBLIC: Final = None
 NO_SCOPE: Final = ()

@@ -19,7 +19,7 @@ from crux.transport.front import Front, Limits, Load
 from crux.transport.gates import GuardPolicy
 from crux.transport.rest import Api, create_app, render_problem
 from crux.transport.rest.app import ROUTES
-from crux.transport.rest.route import Route
+from crux.transport.rest.route import AllOf, Route
 from tests.conftest import Stack
 from tests.contract.rest.conftest import MAX_BODY_BYTES, TIMEOUT_S, client_of
 
@@ -32,6 +32,7 @@ FRESH_ID = re.compile("[0-9a-f]{32}")
 
 guarded = [route for route in ROUTES if route.scopes]
 public = [route for route in ROUTES if not route.scopes]
+any_of = [route for route in guarded if not isinstance(route.scopes, AllOf)]
 
 
 def named(routes: list[Route]) -> list[str]:
@@ -42,7 +43,7 @@ async def call(http: Http, route: Route, headers: dict[str, str]) -> httpx.Respo
     return await http.request(route.method, re.sub("<.+?>", "x", route.path), headers=headers, content="{}")
 
 
-@pytest.mark.parametrize("route", guarded, ids=named(guarded))
+@pytest.mark.parametrize("route", any_of, ids=named(any_of))
 async def test_a_guarded_route_takes_each_of_its_scopes_and_no_other(http: Http, who: Who, route: Route) -> None:
     assert route.scopes is not None
     for scope in ("query:read", "facts:write", "sessions:write", "admin:read", "admin:write"):

@@ -65,7 +65,7 @@ def stub_daemon() -> Iterator[Stub]:
             self.end_headers()
             self.wfile.write(answer)
 
-        do_GET = do_PUT = do_DELETE = _serve
+        do_GET = do_POST = do_PUT = do_DELETE = _serve
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002
             """Say nothing."""

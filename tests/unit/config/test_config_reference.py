@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from crux.config import AuthMode, Settings, declarations, describe, load, reference_markdown
+from crux.config import AuthMode, Settings, declarations, describe, describe_calls, load, reference_markdown
 from crux.config.declaration import Declaration, masked, shown
 from crux.config.reference import Row
 from crux.logs import redact_text
@@ -83,6 +83,32 @@ def test_no_secret_shows_in_rows_or_repr(tmp_path: Path) -> None:
     assert "hunter2" not in repr(loaded)
     assert "hunter2" not in repr(describe(loaded))
     assert rows(secrets, tmp_path)["agent_token"].value == "(secret, set)"
+
+
+def test_what_a_call_is_bound_by_is_told_with_its_source() -> None:
+    environ = {
+        "CORECRUXD_EXTENSIONS_TIMEOUT_SECONDS": "9",
+        "CORECRUXD_EXTENSIONS_MAX_REQUEST_BYTES": "1k",
+        "CORECRUXD_EXTENSIONS_ALLOW_PRIVATE_HOSTS": "b.example,a.example",
+    }
+    told = {row.env.removeprefix("CORECRUXD_EXTENSIONS_"): (row.value, row.source) for row in describe_calls(environ)}
+    assert told == {
+        "TIMEOUT_SECONDS": ("9", "env CORECRUXD_EXTENSIONS_TIMEOUT_SECONDS"),
+        "MAX_REQUEST_BYTES": ("262144", "default, since env CORECRUXD_EXTENSIONS_MAX_REQUEST_BYTES is malformed"),
+        "MAX_RESPONSE_BYTES": ("262144", "default"),
+        "DEFAULT_RATE_PER_MIN": ("10", "default"),
+        "ALLOW_PLAIN_HTTP": ("false", "default"),
+        "ALLOW_UNSIGNED": ("false", "default"),
+        "ALLOW_PRIVATE_HOSTS": ("a.example b.example", "env CORECRUXD_EXTENSIONS_ALLOW_PRIVATE_HOSTS"),
+    }
+
+
+def test_each_variable_of_a_call_is_known_and_documented(tmp_path: Path) -> None:
+    rows = describe_calls({})
+    assert load({row.env: "1" for row in rows}, home=tmp_path).warnings == ()
+    for row in rows:
+        assert row.meaning.endswith(".")
+        assert f"| `{row.env}` | {row.value} |" in reference_markdown()
 
 
 def test_a_masked_secret_tells_its_length_class_only() -> None:

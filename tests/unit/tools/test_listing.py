@@ -54,10 +54,10 @@ async def names(listing: Listing, services: Services, agent: str | None = None) 
     return [entry["name"] for entry in json.loads(await listing.of(call_of(services, agent)))["tools"]]
 
 
-async def test_a_full_list_is_the_catalogue_and_encoded_once(deaf_services: Services) -> None:
+async def test_a_full_list_is_the_catalogue_and_encoded_once(stack: Stack) -> None:
     listing = Listing(TOOLS, None, SurfaceMode.FULL)
-    assert await names(listing, deaf_services) == [tool.name for tool in TOOLS.tools]
-    one, other = [await listing.of(call_of(deaf_services, agent)) for agent in (None, "bob")]
+    assert await names(listing, stack.services) == [tool.name for tool in TOOLS.tools]
+    one, other = [await listing.of(call_of(stack.services, agent)) for agent in (None, "bob")]
     assert one is other
 
 
@@ -89,7 +89,7 @@ async def test_a_surface_never_shows_what_the_token_does_not_permit(stack: Stack
     assert await names(listing, stack.services) == (["learn"] if mode is SurfaceMode.FULL else [])
 
 
-async def test_a_list_is_made_anew_when_the_token_s_time_is_over(deaf_services: Services) -> None:
+async def test_a_list_is_made_anew_when_the_token_s_time_is_over(stack: Stack) -> None:
     class Late:
         us = (EXPIRES_AT - 1) * 1_000_000
 
@@ -97,7 +97,7 @@ async def test_a_list_is_made_anew_when_the_token_s_time_is_over(deaf_services: 
             return self.us
 
     clock = Late()
-    services = evolve(deaf_services, clock=clock)
+    services = evolve(stack.services, clock=clock)
     listing = Listing(TOOLS, Router(examine(minted(), PUBLIC)), SurfaceMode.FULL)
     assert await names(listing, services) == ["learn"]
     clock.us += 1_000_000
@@ -118,10 +118,10 @@ def test_a_hosted_tool_says_what_it_takes_to_have_it() -> None:
     assert "upgrade" not in plain["crux"]
 
 
-async def test_the_ledger_is_told_what_was_offered(deaf_services: Services) -> None:
+async def test_the_ledger_is_told_what_was_offered(stack: Stack) -> None:
     observations = Mailbox("observations")
     listing = Listing(TOOLS, None, SurfaceMode.MINIMAL, Ledger(observations, FailureCount("the ledger")))
-    await listing.of(call_of(deaf_services, "bob"))
+    await listing.of(call_of(stack.services, "bob"))
     message: Any = (await observations.receive()).message
     assert message.session.session_id == "ledger::bob"
     assert message.new.kind == OFFER

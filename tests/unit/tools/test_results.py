@@ -7,7 +7,7 @@ import pytest
 
 from crux.domain.envelope import Envelope
 from crux.domain.recall import Autonomy
-from crux.tools.results import LARGE_RESULT_BYTES, Enveloped, RawResult, result_of
+from crux.tools.results import LARGE_RESULT_BYTES, RawResult, WithMeta, result_of
 
 
 def decoded(value: object, arguments: object = None) -> Any:
@@ -41,7 +41,7 @@ def test_a_raw_result_goes_out_as_it_is() -> None:
 def test_an_envelope_goes_out_beside_the_result_and_is_no_part_of_its_size() -> None:
     envelope = Envelope((), (), Autonomy("facts:read", 0, "agent:bob"))
     large = of_size(LARGE_RESULT_BYTES + 1)
-    result = result_of(Enveloped(large, envelope), None)
+    result = result_of(WithMeta(large, {"envelope": envelope}), None)
     assert result.body == result_of(large, None).body
     meta = json.loads(result.encoded())["_meta"]
     assert set(meta) == {"envelope", "crux"}

@@ -38,6 +38,27 @@ def test_a_missing_scope_is_forbidden_with_the_scopes_that_would_do() -> None:
     assert "facts:write, admin:write" in refused.value.message
 
 
+def test_of_scopes_that_are_all_needed_those_that_are_missing_are_told() -> None:
+    caller = Principal("planner", "planner", frozenset({"query:read", "admin:read"}))
+    caller.require_all("admin:read", "query:read")
+    caller.require_all()
+    with pytest.raises(Forbidden, match=r"^insufficient scopes$") as refused:
+        caller.require_all("facts:write", "admin:read", "admin:write")
+    assert refused.value.data == {"code": "MISSING_SCOPE", "missingScopes": ["facts:write", "admin:write"]}
+
+
+@pytest.mark.parametrize("own", ["alice", None])
+def test_a_bound_caller_acts_as_itself_and_any_other_as_whom_it_names(own: str | None) -> None:
+    bound, free = Principal(None, own, frozenset(), bound=True), Principal(None, own, frozenset())
+    for caller in (bound, free):
+        assert (caller.acting_as(None), caller.acting_as(own)) == (own, own)
+    for named in ("bob", ""):
+        assert free.acting_as(named) == named
+        with pytest.raises(Forbidden) as refused:
+            bound.acting_as(named)
+        assert refused.value.data == {"code": "PASSPORT_MISMATCH"}
+
+
 def test_scopes_are_compared_literally() -> None:
     caller = Principal(None, None, frozenset({"admin:*", "Facts:write"}))
     for scope in ("admin:read", "facts:write"):
@@ -47,6 +68,7 @@ def test_scopes_are_compared_literally() -> None:
 
 def test_where_every_check_passes_no_scope_is_missing() -> None:
     Principal(None, None, scopes=None).require_any("facts:write")
+    Principal(None, None, scopes=None).require_all("facts:write", "admin:read")
 
 
 @pytest.mark.parametrize(
@@ -107,7 +129,7 @@ def test_the_operator_acts_as_itself_or_as_whom_it_names_with_all_agent_scopes(m
 @TOKEN_MODES
 def test_other_agents_act_as_themselves_only_and_never_write_as_admin(mode: AuthMode) -> None:
     authenticator = http(mode, AGENTS)
-    planner = Principal("planner", "planner", AGENT_SCOPES - {"admin:write"})
+    planner = Principal("planner", "planner", AGENT_SCOPES - {"admin:write"}, bound=True)
     assert authenticator.authenticate([bearer(PLANNER_TOKEN)]) == planner
     assert authenticator.authenticate([bearer(PLANNER_TOKEN), passport("planner")]) == planner
     for other in ("writer", "p_alice", "Planner"):
