@@ -160,7 +160,7 @@ def _services(given: Resources, mailboxes: Mapping[str, Mailbox], metrics: Metri
                 post=given.post,
                 clock=given.clock,
                 config=lambda: OutboundConfig.from_env(os.environ),  # per call (Decision 24)
-            ),
+            ).dispatch,
             privacy,
         ),
         clock=given.clock,

@@ -5,6 +5,7 @@ Both edges come through here: the HTTP API calls `Invoker.invoke`, MCP the `Exte
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import ClassVar
 
 import msgspec
@@ -18,11 +19,10 @@ from crux.domain.commands import Put, Transact
 from crux.domain.extensions import ExtensionGrant, InstalledExtension
 from crux.domain.facts import draft_fact
 from crux.domain.manifests import EntryKind
-from crux.domain.outbound import AcceptedWrite
+from crux.domain.outbound import AcceptedWrite, DispatchOutcome
 from crux.domain.privacy import ANONYMOUS, PrivacyRules
 from crux.domain.traces import Effect
 from crux.errors import CruxError, Forbidden, InvalidArgument, NotBuilt, NotFound, UnknownTool
-from crux.tools.dispatch import Dispatcher
 from crux.tools.registry import Call, Services
 from crux.tools.results import WithMeta
 from crux.tools.schema import shortened
@@ -31,6 +31,9 @@ from crux.tools.schema import shortened
 _NAMES = ("ext.", "ext_")
 _encode = msgspec.json.Encoder().encode
 
+# The way of one call: what is installed, the caller's grant, the tool, its arguments, and who calls.
+Dispatch = Callable[[InstalledExtension, ExtensionGrant, str, object, str], Awaitable[DispatchOutcome]]
+
 
 @frozen
 class Invoker:
@@ -38,12 +41,12 @@ class Invoker:
 
     extensions: Mailbox
     facts: Mailbox
-    dispatcher: Dispatcher
+    dispatch: Dispatch
     privacy: PrivacyRules
 
     async def invoke(self, extension_id: str, tool: str, args: object, passport: str) -> bytes:
         installed, grant = await self._standing(extension_id, tool, passport)
-        outcome = await self.dispatcher.dispatch(installed, grant, tool, args, passport)
+        outcome = await self.dispatch(installed, grant, tool, args, passport)
         # The filter is applied once more where it counts (seed 002 section 5.5).
         writes = [write for write in outcome.writes if write.entity.startswith(grant.allowed_prefixes_write)]
         if writes:

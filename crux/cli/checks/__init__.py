@@ -25,4 +25,5 @@ OF_SITE: Mapping[str, Callable[[Site], Finding]] = {
     "http port": live.http_port,
     "mcp port": live.mcp_port,
     "write and read": live.write_and_read,
+    "external tools": live.external_tools,
 }

@@ -11,6 +11,7 @@ from crux import __version__
 from crux.cli.checks.finding import Finding, fail, ok, warn
 from crux.cli.checks.site import Occupant, Port, Site
 from crux.cli.client import Api, Refused, connect
+from crux.domain.surface import ExtensionNames
 
 # No credentials, no permission, no such route in that version.
 _NOT_FOR_US = (401, 403, 404, 405, 501)
@@ -74,6 +75,48 @@ class _Readiness(msgspec.Struct):
     """The answer of `GET /readyz` where something is wrong."""
 
     checks: list[_Check]
+
+
+class _Declared(msgspec.Struct):
+    name: str
+
+
+class _Manifest(msgspec.Struct):
+    tools: list[_Declared] = []
+
+
+class _Installed(msgspec.Struct):
+    manifest: _Manifest
+
+
+class _Extensions(msgspec.Struct):
+    """The answer of `GET /v1/extensions`, as far as it matters here."""
+
+    extensions: list[_Installed]
+
+
+def external_tools(site: Site) -> Finding:
+    """Under which names agents see the tools of extensions, since some hosts refuse a list for one dot in a name."""
+    names = site.settings.extension_names
+    said = f"CRUX_EXTENSION_NAMES is {names}"
+    if not site.held or site.http.occupant is not Occupant.CRUX:
+        return ok(f"{said}; what is installed was not asked, since no daemon runs there")
+    with connect(f"http://{site.http.place}", site.credentials) as api:
+        try:
+            found = msgspec.json.decode(api.call("GET", "/v1/extensions"), type=_Extensions)
+        except Refused as refusal:
+            if refusal.http_status not in _NOT_FOR_US:
+                return fail(f"what is installed could not be read: {refusal.message}")
+            return ok(f"{said}; what is installed is not for this caller to see")
+        except msgspec.MsgspecError as error:
+            return fail(f"what is installed could not be read: {error}")
+    dotted = sum("." in tool.name for installed in found.extensions for tool in installed.manifest.tools)
+    if dotted and names is ExtensionNames.VERBATIM:
+        return warn(
+            f"{dotted} tools of extensions are listed with dots in their names",
+            "where a host refuses the list, set CRUX_EXTENSION_NAMES=safe; both names can be called",
+        )
+    return ok(f"{said}; extensions: {len(found.extensions)}")
 
 
 def _through_daemon(api: Api) -> Finding:

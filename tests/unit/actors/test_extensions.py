@@ -35,8 +35,9 @@ from crux.actors.extensions import (
 )
 from crux.actors.facts import FactStore
 from crux.actors.mailbox import ASK_DEADLINE_S, LOOK_S, Mailbox
+from crux.actors.outbox import Outbox
 from crux.actors.recall import Recall
-from crux.actors.sessions import SessionRegistry
+from crux.actors.sessions import LIST_CHANGED, OpenStream, SessionRegistry
 from crux.actors.supervisor import RestartPolicy, Supervised, start_all
 from crux.domain.audit import OPERATOR
 from crux.domain.commands import Chain, Put, Records, Transact
@@ -56,6 +57,7 @@ from crux.domain.manifest_rules import manifest_hash
 from crux.domain.manifests import Manifest
 from crux.domain.messages import Message
 from crux.domain.privacy import RAW_ADMIN
+from crux.domain.streams import StreamLimits, owner_key
 from crux.errors import Conflict, InvalidArgument, NoAnswer, NotFound, StorageFull
 from crux.storage.engine import SqliteEngine
 from crux.storage.writer import Outcomes
@@ -520,6 +522,34 @@ async def test_a_tool_is_found_by_its_name_and_by_the_one_without_dots(rig: Rig)
         assert await rig.extensions.ask(Resolve(name)) is None
     await rig.extensions.ask(Uninstall("ext.quote", None))
     assert await rig.extensions.ask(Resolve("ext.quote.daily")) is None
+
+
+# --- who hears of it
+
+
+async def listening(rig: Rig, agent: str) -> Outbox:
+    return (await rig.sessions.ask(OpenStream(owner_key(agent, None), StreamLimits(0, 0), None))).outbox
+
+
+async def told(*listeners: Outbox) -> list[bool]:
+    """Which of the agents were told by now that their tools changed; what waited for them is taken."""
+    await trio.testing.wait_all_tasks_blocked()
+    return [listener.holds(LIST_CHANGED) and await listener.take() == LIST_CHANGED for listener in listeners]
+
+
+async def test_agents_hear_that_their_tools_changed(rig: Rig) -> None:
+    both = await listening(rig, "alice"), await listening(rig, "bob")
+    await rig.install()
+    assert await told(*both) == [False, False], "an install alone changes nobody's tools"
+    await rig.grant()
+    assert await told(*both) == [True, False]
+    await rig.extensions.ask(RevokeGrant("ext.quote", "alice", None))
+    assert await told(*both) == [True, False]
+    await rig.grant()
+    await rig.grant(passport="bob")
+    assert await told(*both) == [True, True]
+    await rig.extensions.ask(Uninstall("ext.quote", None))
+    assert await told(*both) == [True, True]
 
 
 # --- the store

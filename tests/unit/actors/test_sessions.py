@@ -16,6 +16,7 @@ from crux.actors.sessions import (
     LIST_CHANGED,
     SAID_AT_ONCE,
     AnnounceTools,
+    AnnounceToolsOf,
     CloseStream,
     CountStreams,
     EndStreams,
@@ -47,6 +48,19 @@ async def test_a_stream_without_an_id_gets_a_fresh_one(registry: Mailbox) -> Non
     assert len(first.session_id) == 32
     assert first.session_id != second.session_id
     assert await registry.ask(CountStreams()) == 2
+
+
+async def test_an_announcement_reaches_all_streams_of_its_owners_and_no_other(
+    registry: Mailbox, autojump_clock: trio.testing.MockClock
+) -> None:
+    of_bob = [await opened(registry), await opened(registry)]
+    of_eve, of_sam = await opened(registry, "agent:eve"), await opened(registry, "agent:sam")
+    assert await registry.ask(AnnounceToolsOf(frozenset({"agent:bob", "agent:eve", "agent:nobody"}))) == 3
+    for stream in (*of_bob, of_eve):
+        assert await stream.outbox.take() == LIST_CHANGED
+    with trio.move_on_after(1) as waited:
+        await of_sam.outbox.take()
+    assert waited.cancelled_caught
 
 
 async def test_an_announcement_reaches_its_stream_and_no_other(

@@ -11,6 +11,7 @@ from crux.cli.checks.site import Occupant, Port, survey
 from crux.cli.client import Credentials
 from crux.cli.doctor import attempt
 from crux.config import Settings
+from crux.domain.surface import ExtensionNames
 from crux.storage.directory import hold
 from tests.unit.cli.sites import site
 from tests.unit.cli.stub import Stub
@@ -189,3 +190,40 @@ def test_a_file_that_cannot_be_synced_fails_and_is_removed(tmp_path: Path, monke
 def test_a_file_that_holds_something_else_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "pread", lambda *_: b"")
     assert live.write_and_read(site(tmp_path)).verdict is FAIL
+
+
+INSTALLED = {"extensions": [{"manifest": {"tools": [{"name": "ext.a.one"}, {"name": "ext.a.two"}]}}, {"manifest": {}}]}
+
+
+def external(stub: Stub, answer: object, status: int = 200, **settings: object) -> tuple[Verdict, str]:
+    stub.answer("GET /v1/extensions", answer, status=status)
+    place = stub.url.removeprefix("http://")
+    crux = Port("", place, Occupant.CRUX, __version__)
+    found = attempt(live.external_tools, site(held=True, http=crux, **settings))  # type: ignore[arg-type]
+    return found.verdict, found.text
+
+
+def test_names_with_dots_are_warned_of(stub: Stub) -> None:
+    assert external(stub, INSTALLED) == (WARN, "2 tools of extensions are listed with dots in their names")
+
+
+def test_names_that_every_host_takes_are_fine(stub: Stub) -> None:
+    told = "CRUX_EXTENSION_NAMES is safe; extensions: 2"
+    assert external(stub, INSTALLED, extension_names=ExtensionNames.SAFE) == (OK, told)
+
+
+def test_without_extensions_there_are_no_names_to_warn_of(stub: Stub) -> None:
+    assert external(stub, {"extensions": []}) == (OK, "CRUX_EXTENSION_NAMES is verbatim; extensions: 0")
+
+
+@pytest.mark.parametrize(("status", "verdict"), [(401, OK), (403, OK), (404, OK), (500, FAIL), (504, FAIL)])
+def test_what_is_not_shown_is_told_of(stub: Stub, status: int, verdict: Verdict) -> None:
+    assert external(stub, {"detail": "no"}, status)[0] is verdict
+
+
+def test_an_answer_of_another_shape_fails(stub: Stub) -> None:
+    assert external(stub, {"extensions": 1})[0] is FAIL
+
+
+def test_where_no_daemon_runs_nothing_is_asked() -> None:
+    assert live.external_tools(site()).verdict is OK

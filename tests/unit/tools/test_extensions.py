@@ -31,7 +31,7 @@ from tests.manifests import manifest_json, manifest_of, recipe_json
 from tests.rcx_tokens import PUBLIC, minted
 
 ID, TOOL = "ext.quote", "ext.quote.daily"
-WASM = {
+WASM: dict[str, Any] = {
     "entry": {"kind": "wasm", "path": "x.wasm"},
     "wasm_module_path": "x.wasm",
     "wasm_module_sha256": "ab" * 32,
@@ -76,7 +76,7 @@ def dispatches() -> Dispatches:
 @pytest.fixture
 def invoker(stack: Stack, dispatches: Dispatches) -> Invoker:
     services = stack.services
-    return Invoker(services.extensions, services.facts, dispatches, PrivacyRules())
+    return Invoker(services.extensions, services.facts, dispatches.dispatch, PrivacyRules())
 
 
 async def install(stack: Stack, document: dict[str, Any] | None = None) -> None:
@@ -165,7 +165,7 @@ async def test_the_outcome_comes_back_as_the_seed_prints_it(stack: Stack, invoke
 async def test_accepted_writes_are_facts_of_one_commit(
     stack: Stack, invoker: Invoker, dispatches: Dispatches, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    commits: list[Message[Any]] = []
+    commits: list[Transact[Any]] = []
     handle = FactStore.handle
 
     async def noted(store: FactStore, messages: Sequence[Message[Any]]) -> Any:
@@ -201,7 +201,7 @@ async def test_the_filter_holds_where_facts_are_stored(stack: Stack, invoker: In
 async def test_what_must_be_private_is_stored_private(stack: Stack, dispatches: Dispatches) -> None:
     """A prefix may have become private after it was granted; the gate has the last word."""
     services = stack.services
-    invoker = Invoker(services.extensions, services.facts, dispatches, PrivacyRules(("quotes::",)))
+    invoker = Invoker(services.extensions, services.facts, dispatches.dispatch, PrivacyRules(("quotes::",)))
     await install(stack)
     await grant(stack, allowed_prefixes_write=("quotes::",))
     dispatches.came_to = outcome(AcceptedWrite("quotes::1", "k", "v", 1.0))
