@@ -27,6 +27,8 @@ from crux.transport.rest.route import PUBLIC, AllOf, Api, HttpCall, Route
 
 log = get_logger("crux.rest")
 
+NO_CONTENT = 204
+
 ROUTES = (
     *health.ROUTES,
     *handshake.ROUTES,
@@ -131,7 +133,12 @@ async def _serve(route: Route, api: Api, **variables: str) -> Response:
     with trio.move_on_after(api.request_timeout_s) as limit:
         read_body = partial(_read_body, api.max_body_bytes)
         reply = await route.handle(HttpCall(api, principal, query, read_body, limit.deadline), **variables)
-        return Response(reply.body, reply.status, dict(reply.headers), content_type=reply.content_type)
+        response = Response(reply.body, reply.status, dict(reply.headers), content_type=reply.content_type)
+        if reply.status == NO_CONTENT:
+            # What has no body says nothing of one (RFC 9110 section 8.6).
+            response.headers.remove("Content-Length")
+            response.headers.remove("Content-Type")
+        return response
     raise RequestTimeout(
         f"the request was not whole, or not answered, within {api.request_timeout_s:g} s; "
         "a write may still be kept: read before you retry"
