@@ -48,7 +48,8 @@ class Principal:
 
     `name` is the agent's name or the JWT's subject, for the record; `passport` is whom the call acts as. `scopes` is
     None where every check passes. A `confined` caller declared its own scopes while agents have tokens, and so never
-    sees what is theirs. A `bound` one acts as `passport` and nobody else, wherever the request names a passport.
+    sees what is theirs. A `bound` one acts as `passport` and nobody else, wherever the request names a passport. An
+    `agent` holds a token that is not the operator's.
     """
 
     name: str | None
@@ -56,6 +57,7 @@ class Principal:
     scopes: frozenset[str] | None
     confined: bool = False
     bound: bool = False
+    agent: bool = False
 
     def has_any(self, *scopes: str) -> bool:
         return self.scopes is None or not self.scopes.isdisjoint(scopes)
@@ -73,6 +75,14 @@ class Principal:
         missing = [scope for scope in scopes if not self.has_any(scope)]
         if missing:
             raise Forbidden("insufficient scopes", data={"code": "MISSING_SCOPE", "missingScopes": missing})
+
+    def require_operator(self) -> None:
+        """Raise `Forbidden` for an agent: what it may reach is not its own to decide."""
+        if self.agent:
+            raise Forbidden(
+                f"this is for operators, and the token is that of the agent '{self.name}'",
+                data={"code": "OPERATORS_ONLY"},
+            )
 
     def acting_as(self, passport: str | None) -> str | None:
         """Whom a call acts as whose body names `passport`; without one, the caller's own (Decision 6).
@@ -211,7 +221,7 @@ class HttpAuthenticator:
                 f"this token is agent '{agent.name}', who acts as itself only: leave X-Corecrux-Passport-Id out",
                 data={"code": "PASSPORT_HEADER_MISMATCH"},
             )
-        return Principal(agent.name, agent.name, self._agent_scopes, bound=True)
+        return Principal(agent.name, agent.name, self._agent_scopes, bound=True, agent=True)
 
     def _self_declared(self, scopes: frozenset[str] | None, passport: str | None) -> Principal:
         if scopes is None:

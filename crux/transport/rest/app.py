@@ -126,6 +126,8 @@ async def _serve(route: Route, api: Api, **variables: str) -> Response:
             principal = api.authenticator.authenticate(headers)
             require = principal.require_all if isinstance(route.scopes, AllOf) else principal.require_any
             require(*route.scopes)
+            if route.for_operators:
+                principal.require_operator()
         else:
             principal = api.authenticator.recognise(headers)
     query = request.args.to_dict()

@@ -80,7 +80,7 @@ async def list_extensions(call: HttpCall) -> Reply:
     )
 
 
-@route("POST", "/v1/extensions/register", CHANGE)
+@route("POST", "/v1/extensions/register", CHANGE, for_operators=True)
 async def register(call: HttpCall) -> Reply:
     """Install an extension by its manifest. Nobody may use it before something is granted."""
     body = await call.read_body()
@@ -105,7 +105,7 @@ async def list_keys(call: HttpCall) -> Reply:
     return json_reply({"count": len(keys), "keys": {fingerprint: key_document(key) for fingerprint, key in keys}})
 
 
-@route("POST", "/v1/extensions/keys", CHANGE)
+@route("POST", "/v1/extensions/keys", CHANGE, for_operators=True)
 async def trust_key(call: HttpCall) -> Reply:
     """Trust a key, in place of an earlier one with its fingerprint; installed extensions keep their tier."""
     body = _key_body(await call.json_object())
@@ -114,7 +114,7 @@ async def trust_key(call: HttpCall) -> Reply:
     return json_reply({"passport_fpr": body.passport_fpr}, 201)
 
 
-@route("DELETE", "/v1/extensions/keys/<text:passport_fpr>", CHANGE)
+@route("DELETE", "/v1/extensions/keys/<text:passport_fpr>", CHANGE, for_operators=True)
 async def distrust_key(call: HttpCall, passport_fpr: str) -> Reply:
     """Trust a key no more; what it let in stays installed."""
     await call.ask(call.api.services.extensions, DistrustKey(passport_fpr, call.principal.passport))
@@ -127,7 +127,7 @@ async def show_extension(call: HttpCall, extension_id: str) -> Reply:
     return json_reply(installed_document(await call.ask(call.api.services.extensions, ShowExtension(extension_id))))
 
 
-@route("DELETE", "/v1/extensions/<extension_id>", CHANGE)
+@route("DELETE", "/v1/extensions/<extension_id>", CHANGE, for_operators=True)
 async def uninstall(call: HttpCall, extension_id: str) -> Reply:
     """Remove an extension and end its grants; installing it again revives none (Decision 26)."""
     await call.ask(call.api.services.extensions, Uninstall(extension_id, call.principal.passport))
@@ -142,7 +142,7 @@ async def list_grants(call: HttpCall, extension_id: str) -> Reply:
     return json_reply({"extension_id": extension_id, "count": len(grants), "grants": documents})
 
 
-@route("POST", "/v1/extensions/<extension_id>/grants", CHANGE)
+@route("POST", "/v1/extensions/<extension_id>/grants", CHANGE, for_operators=True)
 async def issue_grant(call: HttpCall, extension_id: str) -> Reply:
     """Let a passport use an extension, from its next call on."""
     body = _grant_body(await call.json_object())
@@ -158,7 +158,7 @@ async def issue_grant(call: HttpCall, extension_id: str) -> Reply:
     return json_reply(grant_document(await call.ask(call.api.services.extensions, issue)), 201)
 
 
-@route("DELETE", "/v1/extensions/<extension_id>/grants/<text:passport_fpr>", CHANGE)
+@route("DELETE", "/v1/extensions/<extension_id>/grants/<text:passport_fpr>", CHANGE, for_operators=True)
 async def revoke_grant(call: HttpCall, extension_id: str, passport_fpr: str) -> Reply:
     """End a grant; calls that are under way are answered."""
     await call.ask(call.api.services.extensions, RevokeGrant(extension_id, passport_fpr, call.principal.passport))

@@ -107,18 +107,20 @@ Handler = Callable[..., Awaitable[Reply]]
 
 @frozen
 class Route:
-    """One method of one path. Variables of the path are given to the handler by name."""
+    """One method of one path. Variables of the path are given to the handler by name. What is `for_operators` is not
+    for agents, whatever their scopes."""
 
     method: str
     path: str
     scopes: Scopes
     handle: Handler
+    for_operators: bool = False
 
 
-def route(method: str, path: str, scopes: Scopes) -> Callable[[Handler], Route]:
+def route(method: str, path: str, scopes: Scopes, *, for_operators: bool = False) -> Callable[[Handler], Route]:
     """Declare a handler's route. `<name>` in its path is a variable without slashes, `<text:name>` one with any."""
 
     def declare(handle: Handler) -> Route:
-        return Route(method, path, scopes, handle)
+        return Route(method, path, scopes, handle, for_operators)
 
     return declare

@@ -481,6 +481,18 @@ async def test_every_scope_of_a_route_is_needed_before_anything_else_is_looked_a
 
 
 @pytest.mark.parametrize(("method", "path"), [*LOOKING, *CHANGING])
+async def test_agents_look_and_call_and_change_nothing(stack: Stack, calls: Calls, method: str, path: str) -> None:
+    """Else an agent could have the daemon call whomever it likes, and put tools before other agents."""
+    services = evolve(stack.services, extension_calls=calls)
+    api = evolve(api_on(services, ()), authenticator=HttpAuthenticator(AuthMode.JWT_HS256, AGENTS, AGENT_SCOPES, RULES))
+    async with client_of(api) as client:
+        headers = {"Authorization": f"Bearer {PLANNER_TOKEN}"}
+        answer = await client.request(method, f"/v1/extensions{path}", headers=headers)
+    refused = answer.status_code == 403 and answer.json()["code"] == "OPERATORS_ONLY"
+    assert refused == ((method, path) in CHANGING and not path.endswith("/invoke"))
+
+
+@pytest.mark.parametrize(("method", "path"), [*LOOKING, *CHANGING])
 async def test_without_a_credential_no_route_says_anything(http: Http, method: str, path: str) -> None:
     answer = await http.request(method, f"/v1/extensions{path}")
     assert problem(answer)[0] == 401

@@ -47,6 +47,19 @@ def test_of_scopes_that_are_all_needed_those_that_are_missing_are_told() -> None
     assert refused.value.data == {"code": "MISSING_SCOPE", "missingScopes": ["facts:write", "admin:write"]}
 
 
+@pytest.mark.parametrize(
+    ("registry", "token", "is_operator"), [(AGENTS, PLANNER_TOKEN, False), (OPERATOR, OPERATOR_TOKEN, True)]
+)
+def test_an_agent_is_no_operator(registry: AgentRegistry, token: str, is_operator: bool) -> None:
+    caller = http(AuthMode.JWT_HS256, registry).authenticate([bearer(token)])
+    if is_operator:
+        caller.require_operator()
+        return
+    with pytest.raises(Forbidden, match="agent 'planner'") as refused:
+        caller.require_operator()
+    assert refused.value.data == {"code": "OPERATORS_ONLY"}
+
+
 @pytest.mark.parametrize("own", ["alice", None])
 def test_a_bound_caller_acts_as_itself_and_any_other_as_whom_it_names(own: str | None) -> None:
     bound, free = Principal(None, own, frozenset(), bound=True), Principal(None, own, frozenset())
@@ -129,7 +142,7 @@ def test_the_operator_acts_as_itself_or_as_whom_it_names_with_all_agent_scopes(m
 @TOKEN_MODES
 def test_other_agents_act_as_themselves_only_and_never_write_as_admin(mode: AuthMode) -> None:
     authenticator = http(mode, AGENTS)
-    planner = Principal("planner", "planner", AGENT_SCOPES - {"admin:write"}, bound=True)
+    planner = Principal("planner", "planner", AGENT_SCOPES - {"admin:write"}, bound=True, agent=True)
     assert authenticator.authenticate([bearer(PLANNER_TOKEN)]) == planner
     assert authenticator.authenticate([bearer(PLANNER_TOKEN), passport("planner")]) == planner
     for other in ("writer", "p_alice", "Planner"):
