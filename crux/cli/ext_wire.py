@@ -22,8 +22,8 @@ def path_of(name: str, under: str = f"{EXTENSIONS}/") -> str:
 
 
 def at(unix_ms: int) -> str:
-    """An instant as RFC 3339; the bare number where it is of no calendar year."""
+    """An instant to the second; the bare number where it is of no calendar year."""
     try:
-        return rfc3339(unix_ms * 1000)
+        return rfc3339(unix_ms * 1000)[:19].replace("T", " ") + "Z"
     except OverflowError:
         return f"{unix_ms} ms"

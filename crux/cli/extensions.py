@@ -85,8 +85,7 @@ class Event(msgspec.Struct):
     action: str
     pack_id: str
     actor: str = "operator"
-    outcome: str = ""
-    detail: msgspec.Raw = msgspec.Raw(b"")
+    detail: dict[str, object] = {}
 
 
 class Trail(msgspec.Struct):
@@ -248,18 +247,28 @@ def audit(api: Api, *, as_json: bool) -> None:
     rows = [
         (
             at(event.ts_unix_ms),
-            event.action,
+            event.action.removeprefix("extension_"),
             event.pack_id,
             event.actor,
-            event.outcome,
-            msgspec.json.format(bytes(event.detail), indent=0).decode() if bytes(event.detail) else "",
+            ", ".join(f"{name} {_brief(value)}" for name, value in event.detail.items() if value not in (None, [])),
         )
         for event in api.read(Trail, answer).audit_tail
     ]
     if rows:
-        show.table(("time", "action", "extension", "actor", "outcome", "detail"), rows)
+        show.table(("time", "event", "extension", "actor", "detail"), rows)
     else:
         click.echo("the audit trail is empty", err=True)
+
+
+def _brief(value: object) -> str:
+    """A value of an event's detail, in a word or a few."""
+    match value:
+        case str():
+            return value
+        case list():
+            return " ".join(map(_brief, value))
+        case _:
+            return msgspec.json.encode(value).decode()
 
 
 def _title(manifest: Manifest) -> str:

@@ -99,7 +99,8 @@ def test_the_list_shows_the_endpoint_that_no_signature_covers(cli: Cli, stub: St
         "unknown",
         "1",
         "http://127.0.0.1:9000/crux/invoke",
-        "2026-11-30T00:53:20.123000Z",
+        "2026-11-30",
+        "00:53:20Z",
     ]
     assert "CORECRUXD_EXTENSIONS_ALLOW_UNSIGNED" in result.stderr
 
@@ -136,12 +137,12 @@ def test_show_says_what_is_known_and_leaves_out_what_is_not(cli: Cli, stub: Stub
         f"    hash      {HASH}",
         "    endpoint  http://127.0.0.1:9000/crux/invoke",
         "    hosts     127.0.0.1:9000",
-        "    installed 2026-11-30T00:53:20.123000Z by default",
+        "    installed 2026-11-30 00:53:20Z by default",
         f"    tool      {TOOL}: Return the quote of the day, for one topic or in general. Answers with quote and topic.",
     ]
     lines = ext(cli, stub, "show", ID).stdout.splitlines()
     assert "    hosts     any" in lines
-    assert "    installed 2026-11-30T00:53:20.123000Z" in lines
+    assert "    installed 2026-11-30 00:53:20Z" in lines
     assert not any(line.startswith(("    endpoint", "    summary")) for line in lines)
 
 
@@ -202,7 +203,7 @@ def test_a_rate_is_a_number_of_32_bits(rate: str, code: int, cli: Cli, stub: Stu
 def test_grants_are_a_table(cli: Cli, stub: Stub) -> None:
     stub.answer(GRANTS_OF, GRANTS)
     rows = [line.split() for line in ext(cli, stub, "grants", ID).stdout.splitlines() if "2026" in line]
-    when = "2026-11-30T00:53:20.123000Z"
+    when = "2026-11-30", "00:53:20Z"
     assert rows == [
         ["alice", "all", "personal::quotes::", "none", "default", when],
         ["bob", TOOL, "none", "none", "0", when],
@@ -284,15 +285,22 @@ def test_the_audit_trail_is_a_table(cli: Cli, stub: Stub) -> None:
             "pack_id": ID,
             "actor": "alice",
             "outcome": "rejected",
-            "detail": {"tool_name": "t", "reason": "rate_limited"},
+            "detail": {
+                "tool_name": "t",
+                "names": ["a", "b"],
+                "cap": 7,
+                "no": [],
+                "nil": None,
+                "reason": "rate_limited",
+            },
         },
     ]
     stub.answer(TRAIL, {"packs": [], "audit_tail": events})
     shown = ext(cli, stub, "audit").stdout
     first, second = (line.split() for line in shown.splitlines() if ID in line)
-    assert first == ["2026-11-30T00:53:20.123000Z", "extension_uninstall", ID, "operator"]
-    assert second[:6] == [f"{10**18}", "ms", "extension_invoke_rejected", ID, "alice", "rejected"]
-    assert "rate_limited" in shown
+    assert first == ["2026-11-30", "00:53:20Z", "uninstall", ID, "operator"]
+    assert second[:5] == [f"{10**18}", "ms", "invoke_rejected", ID, "alice"]
+    assert "tool_name t, names a b, cap 7, reason rate_limited" in " ".join(shown.split())
 
 
 def test_keys_are_listed_added_and_removed(cli: Cli, stub: Stub) -> None:
@@ -301,7 +309,7 @@ def test_keys_are_listed_added_and_removed(cli: Cli, stub: Stub) -> None:
     stub.answer("POST /v1/extensions/keys", {"passport_fpr": "p_a"}, status=201)
     stub.answer("DELETE /v1/extensions/keys/p_a", b"", status=204)
     listed = ext(cli, stub, "keys", "list").stdout.splitlines()
-    assert ["p_a", "first_party", "ab" * 32, "1970-01-01T00:00:00.000000Z", "me"] in [line.split() for line in listed]
+    assert ["p_a", "first_party", "ab" * 32, "1970-01-01", "00:00:00Z", "me"] in [line.split() for line in listed]
     added = ext(cli, stub, "keys", "add", "p_a", "ab" * 32, "--tier", "first_party")
     assert added.stdout == "trusting the key of p_a as first_party\n"
     assert stub.asked[-1].json() == {"passport_fpr": "p_a", "public_key_hex": "ab" * 32, "trust_tier": "first_party"}
