@@ -5,10 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import TypeVar
 
-from attrs import frozen
+import trio
 
 from crux.actors.actor import Actor, handles
 from crux.actors.clock import Clock
+from crux.actors.extension_messages import (
+    DistrustKey,
+    GrantsOf,
+    Install,
+    IssueGrant,
+    ListExtensions,
+    ListKeys,
+    Lookup,
+    Resolve,
+    RevokeGrant,
+    ShowExtension,
+    ToolsFor,
+    TrustKey,
+    Uninstall,
+)
 from crux.actors.extension_state import ExtensionState
 from crux.actors.extension_trail import ChangeTrail
 from crux.actors.mailbox import Mailbox
@@ -37,29 +52,9 @@ from crux.domain.facts import Draft, Fact
 from crux.domain.grants import GRANT_PREFIX, check_grant, grant_draft, grant_entity, grant_kept_in
 from crux.domain.manifest_rules import check_extension_id, check_tool_names, manifest_hash, validate
 from crux.domain.manifests import Manifest
-from crux.domain.messages import Message
 from crux.domain.streams import owner_key
 from crux.errors import ActorFailed, Conflict, InvalidArgument, NoAnswer, NotFound
 from crux.logs import get_logger
-
-__all__ = [
-    "DistrustKey",
-    "Extensions",
-    "GrantedTool",
-    "GrantsOf",
-    "Install",
-    "IssueGrant",
-    "ListExtensions",
-    "ListKeys",
-    "Lookup",
-    "Resolve",
-    "RevokeGrant",
-    "ShowExtension",
-    "Standing",
-    "ToolsFor",
-    "TrustKey",
-    "Uninstall",
-]
 
 log = get_logger("crux.extensions")
 
@@ -71,121 +66,6 @@ MOST_KEYS = 1000
 RELOAD_DEADLINE_S = 10.0
 
 R = TypeVar("R")
-
-
-@frozen
-class Install(Message[InstalledExtension]):
-    """Install one version of an extension; inert until something is granted.
-
-    Refused in this order (extensions contract 4): an id that no extension may have, one that is installed already
-    (`Conflict`), a manifest that the rules refuse (`InvalidArgument`), a tool's name that is taken.
-    """
-
-    manifest: Manifest
-    by: str | None
-    allow_unsigned: bool = False
-
-
-@frozen
-class Uninstall(Message[InstalledExtension]):
-    """Remove an extension and all its grants; the reply is what was removed. Raises `NotFound`."""
-
-    extension_id: str
-    by: str | None
-
-
-@frozen
-class ListExtensions(Message[tuple[InstalledExtension, ...]]):
-    """All that is installed, by id."""
-
-
-@frozen
-class ShowExtension(Message[InstalledExtension]):
-    """One extension. Raises `NotFound`."""
-
-    extension_id: str
-
-
-@frozen
-class ListKeys(Message[tuple[tuple[str, TrustedKey], ...]]):
-    """The keyring, by fingerprint."""
-
-
-@frozen
-class TrustKey(Message[TrustedKey]):
-    """Put a key into the keyring, in place of one with the same fingerprint. Raises `InvalidArgument`.
-
-    Extensions that are installed keep the tier that they were installed with.
-    """
-
-    passport_fpr: str
-    public_key_hex: str
-    trust_tier: TrustTier
-    added_by: str
-    by: str | None
-
-
-@frozen
-class DistrustKey(Message[TrustedKey]):
-    """Take a key out of the keyring; the reply is what was removed. Raises `NotFound`."""
-
-    passport_fpr: str
-    by: str | None
-
-
-@frozen(kw_only=True)
-class IssueGrant(Message[ExtensionGrant]):
-    """Grant a passport the use of an extension.
-
-    Refused in this order (extensions contract 7): an extension that is not installed (`NotFound`), terms that cannot
-    be granted (`InvalidArgument`), a pair that has a grant already (`Conflict`).
-    """
-
-    extension_id: str
-    passport_fpr: str
-    allowed_tool_names: tuple[str, ...] = ()
-    allowed_prefixes_read: tuple[str, ...] = ()
-    allowed_prefixes_write: tuple[str, ...] = ()
-    rate_limit_per_min: int | None = None
-    by: str | None = None
-
-
-@frozen
-class RevokeGrant(Message[ExtensionGrant]):
-    """End a grant; the reply is what was ended. Raises `NotFound`."""
-
-    extension_id: str
-    passport_fpr: str
-    by: str | None
-
-
-@frozen
-class GrantsOf(Message[tuple[ExtensionGrant, ...]]):
-    """The grants of one extension, by passport; none where it is not installed."""
-
-    extension_id: str
-
-
-@frozen
-class Lookup(Message[Standing]):
-    """What there is of an extension for one passport."""
-
-    extension_id: str
-    passport_fpr: str
-
-
-@frozen
-class ToolsFor(Message[tuple[GrantedTool, ...]]):
-    """What a passport may call, by tool name. The same tuple comes back for as long as its grants stay."""
-
-    passport_fpr: str
-
-
-@frozen
-class Resolve(Message[tuple[str, str] | None]):
-    """The extension that declares a tool, and the declared name, for that name or its form without dots."""
-
-    tool_name: str
 
 
 class Extensions(Actor):
@@ -225,8 +105,8 @@ class Extensions(Actor):
         if state.extension(manifest.id) is not None:
             raise Conflict(f"extension '{manifest.id}' is already installed")
         _check_room(len(state.installed), MOST_EXTENSIONS, "extensions are installed: uninstall one first")
-        tier = validate(manifest, state.keys, allow_unsigned=m.allow_unsigned)
-        check_tool_names(manifest, self._builtins, state.declared)
+        # In a thread: the schemas of a large manifest take more than a second, and nothing changes the state meanwhile.
+        tier = await trio.to_thread.run_sync(self._judged, manifest, m.allow_unsigned)
         installed = InstalledExtension(manifest, manifest_hash(manifest), tier, self._now_ms(), m.by)
         await self._keep(extension_draft(installed, m.by))
         state.add(installed)
@@ -335,6 +215,11 @@ class Extensions(Actor):
     @handles(Resolve)
     async def resolve(self, m: Resolve) -> tuple[str, str] | None:
         return (await self._state()).resolve(m.tool_name)
+
+    def _judged(self, manifest: Manifest, allow_unsigned: bool) -> TrustTier:
+        tier = validate(manifest, self._known.keys, allow_unsigned=allow_unsigned)
+        check_tool_names(manifest, self._builtins, self._known.declared)
+        return tier
 
     async def _state(self) -> ExtensionState:
         """What the store holds: as it is known, or read anew where that is in doubt."""

@@ -7,9 +7,9 @@ from typing import ClassVar
 import msgspec
 from attrs import frozen
 
-from crux.actors.extensions import GrantedTool
 from crux.domain.capability import capability_of
 from crux.domain.consequence import consequence_of
+from crux.domain.extensions import GrantedTool
 from crux.domain.router import Router
 from crux.domain.surface import ExtensionNames
 from crux.tools.registry import Tier

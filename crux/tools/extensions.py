@@ -11,7 +11,7 @@ from typing import ClassVar
 import msgspec
 from attrs import frozen
 
-from crux.actors.extensions import Lookup, Resolve
+from crux.actors.extension_messages import Lookup, Resolve
 from crux.actors.mailbox import Mailbox
 from crux.domain.bounds import NAME_SHOWN
 from crux.domain.capability import capability_of

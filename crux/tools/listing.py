@@ -8,12 +8,13 @@ from functools import lru_cache
 
 import msgspec
 
-from crux.actors.extensions import GrantedTool, ToolsFor
+from crux.actors.extension_messages import ToolsFor
 from crux.actors.intents import CurrentIntent
 from crux.actors.ledger import Ledger
 from crux.actors.traces import RecentCalls
 from crux.domain.bounds import put_latest
 from crux.domain.callers import MOST_CALLERS
+from crux.domain.extensions import GrantedTool
 from crux.domain.ledger import offer
 from crux.domain.router import Router
 from crux.domain.surface import ExtensionNames, SurfaceMode, shape

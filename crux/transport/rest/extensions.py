@@ -7,7 +7,7 @@ from typing import Final
 
 from attrs import frozen
 
-from crux.actors.extensions import (
+from crux.actors.extension_messages import (
     DistrustKey,
     GrantsOf,
     Install,

@@ -16,10 +16,8 @@ from attrs import define
 
 from crux.actors import extensions as extensions_module
 from crux.actors.audit import AuditFigures, AuditSink, AuditTail
-from crux.actors.extension_trail import AUDIT_DEADLINE_S
-from crux.actors.extensions import (
+from crux.actors.extension_messages import (
     DistrustKey,
-    Extensions,
     GrantsOf,
     Install,
     IssueGrant,
@@ -33,6 +31,8 @@ from crux.actors.extensions import (
     TrustKey,
     Uninstall,
 )
+from crux.actors.extension_trail import AUDIT_DEADLINE_S
+from crux.actors.extensions import Extensions
 from crux.actors.facts import FactStore
 from crux.actors.mailbox import ASK_DEADLINE_S, LOOK_S, Mailbox
 from crux.actors.outbox import Outbox

@@ -205,8 +205,8 @@ def test_grants_are_a_table(cli: Cli, stub: Stub) -> None:
     rows = [line.split() for line in ext(cli, stub, "grants", ID).stdout.splitlines() if "2026" in line]
     when = "2026-11-30", "00:53:20Z"
     assert rows == [
-        ["alice", "all", "personal::quotes::", "none", "default", when],
-        ["bob", TOOL, "none", "none", "0", when],
+        ["alice", "all", "personal::quotes::", "none", "default", *when],
+        ["bob", TOOL, "none", "none", "0", *when],
     ]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from crux.actors.extensions import Install, IssueGrant, RevokeGrant, Uninstall
+from crux.actors.extension_messages import Install, IssueGrant, RevokeGrant, Uninstall
 from crux.actors.traces import RecordTrace
 from crux.domain.capability import capability_of
 from crux.domain.consequence import consequence_of

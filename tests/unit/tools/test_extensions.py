@@ -11,7 +11,7 @@ import pytest
 import trio
 from attrs import Factory, define, evolve
 
-from crux.actors.extensions import Install, IssueGrant
+from crux.actors.extension_messages import Install, IssueGrant
 from crux.actors.facts import FactStore
 from crux.domain.commands import Chain, Transact
 from crux.domain.extensions import ExtensionGrant, InstalledExtension
