@@ -12,6 +12,7 @@ from rich.console import Console
 
 from bench import chart, report
 from bench.durable import durable_rows
+from bench.extensions import extension_rows
 from bench.failure import BenchFailed
 from bench.http import http_rows
 from bench.mailbox import mailbox_rows
@@ -80,6 +81,7 @@ async def _measure(settings: Settings, cores: Cores, console: Console) -> tuple[
                 more, figures = await stream_rows(settings, cores, Path(work_dir), tell)
                 rows += more
                 rows += await mailbox_rows(settings, tell)
+                rows += await extension_rows(settings, cores, Path(work_dir), tell)
                 interrupted = False
                 nursery.cancel_scope.cancel()
     except* BenchFailed as failures:

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 import crux
-from bench import durable, http
+from bench import durable, extensions, http
 from bench.failure import BenchFailed
 from bench.mailbox import TARGET_COST
 from bench.measure import Row, against
@@ -33,6 +33,8 @@ SECTIONS = {
     "durable": ("Durable writes", "writes/s", "fdatasync"),
     "streams": ("Idle streams", "calls/s", "no streams"),
     "mailbox": ("Mailbox", "trips/s", "the channel"),
+    "stuck": ("Stuck endpoints", "calls/s", "none stuck"),
+    "invokes": ("Calls of external tools", "calls/s", "one at a time"),
 }
 """Title, unit of the rate, and the name of the reference."""
 
@@ -114,6 +116,7 @@ def remarks(report: Report, stored: Report | None) -> list[str]:
     lines += _of_streams(rows, report.streams)
     if (ask := rows.get("ask")) is not None and ask.ratio is not None:
         lines.append(f"an ask costs {1 / ask.ratio:.2f} bare round trips, {_at_most(1 / ask.ratio, TARGET_COST)}")
+    lines += _of_extensions(rows)
     if stored is not None:
         lines.append(f"'then' compares ratios with the run stored at {stored.made_at}: above 1 is better than then")
         if stored.machine != report.machine:
@@ -160,6 +163,21 @@ def _of_streams(rows: Mapping[str, Row], figures: StreamFigures | None) -> list[
         lines.append(
             f"a push comes {push.p50_ms:.1f} ms after its call was sent, {_at_most(push.p50_ms, TARGET_PUSH_MS)}"
         )
+    return lines
+
+
+def _of_extensions(rows: Mapping[str, Row]) -> list[str]:
+    lines = []
+    if (stuck := rows.get("stuck")) is not None and stuck.ratio is not None:
+        verdict = _verdict(stuck.ratio, extensions.TARGET_UNSLOWED)
+        lines.append(
+            f"while {extensions.AT_ONCE} calls are stuck, others keep {stuck.ratio:.2f} of their rate: {verdict}"
+        )
+    for name in ("invoke-200", "invoke-200-http"):
+        if (row := rows.get(name)) is not None and row.ratio is not None:
+            times = extensions.AT_ONCE / row.ratio
+            verdict = f", {_at_most(times, extensions.TARGET_BURST)}" if name == "invoke-200" else ""
+            lines.append(f"{row.title} take {times:.2f} times as long as one{verdict}")
     return lines
 
 

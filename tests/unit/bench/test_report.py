@@ -97,3 +97,20 @@ def test_the_daemons_streams_are_held_against_the_bare_ones_and_the_targets(
     figures: SessionFigures, p50_ms: float, said: list[str]
 ) -> None:
     assert streams(Row("push", "push", "streams", 1.0, None, Latency(p50_ms, 30, 40), ()), figures) == said
+
+
+@pytest.mark.parametrize(
+    ("name", "ratio", "said"),
+    [
+        ("stuck", 0.95, "while 200 calls are stuck, others keep 0.95 of their rate: the target of 0.95 is met"),
+        ("stuck", 0.94, "while 200 calls are stuck, others keep 0.94 of their rate: the target of 0.95 is MISSED"),
+        ("invoke-200", 200 / 3, "x take 3.00 times as long as one, within the target of 3"),
+        ("invoke-200", 50, "x take 4.00 times as long as one, ABOVE the target of 3"),
+        ("invoke-200-http", 50, "x take 4.00 times as long as one"),
+    ],
+)
+def test_calls_of_external_tools_are_held_against_one_and_none(name: str, ratio: float, said: str) -> None:
+    run = Report(
+        "2026-12-01", {}, {}, Settings(rounds=1, seconds=1.0), "pinned", (Row(name, "x", "s", 1, ratio, None, ()),)
+    )
+    assert remarks(run, None)[1:] == [said]
