@@ -1,25 +1,36 @@
 """The sections about external tools: what stuck endpoints cost those who do not call them, and many calls at once.
 
-The endpoint runs beside the generator, on its core, so that only the daemon is on the server's.
+The endpoint runs beside the generator, on its core, so that only the daemon is on the server's, or in its place the
+bare client: `python -m bench.extensions PORT CONCURRENCY SECONDS WARMUP_S`.
 """
 
 import itertools
 import secrets
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from time import perf_counter
 from types import MappingProxyType
 
+import h11
 import httpx
+import msgspec
 import trio
 from attrs import define, field, frozen
 
 from bench import facts, load
 from bench.failure import BenchFailed
 from bench.measure import Contender, Round, Row, alternate, round_of, rows_of
-from bench.servers import Child, Cores, crux, running
-from bench.settings import INVOKE_NAMES, INVOKE_REFERENCE, STUCK_NAMES, STUCK_REFERENCE, Settings
+from bench.servers import ROOT, START_DEADLINE_S, Child, Cores, crux, running
+from bench.settings import (
+    INSTANT_NAMES,
+    INVOKE_NAMES,
+    INVOKE_REFERENCE,
+    STUCK_NAMES,
+    STUCK_REFERENCE,
+    Settings,
+)
 
 AT_ONCE = 200
 """Calls that wait for an endpoint at a time."""
@@ -31,22 +42,35 @@ TARGET_BURST = 3.0
 """`AT_ONCE` calls over MCP are meant to take at most as many times as long as one."""
 
 _STUCK_TOOL = "ext.bench-stuck.call"
-# Several extensions, since no more than 10,000 calls of one count in a minute.
+# Several extensions, since no more than 10,000 calls of one are let through in a minute (and of all 250,000).
 _SLOW_TOOLS = tuple(f"ext.bench-slow-{number}.call" for number in range(10))
+_INSTANT_TOOLS = tuple(f"ext.bench-instant-{number}.call" for number in range(25))
 _PROOF = b"accepted_fact_writes"
-_ANSWER = b'HTTP/1.1 200 OK\r\nContent-Length: 24\r\n\r\n{"result":"eucalyptus"} '
+_ANSWER_BODY = b'{"result":"eucalyptus"}'
+_ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(_ANSWER_BODY), _ANSWER_BODY)
+# As long as what the daemon sends.
+_BARE_BODY = msgspec.json.encode(
+    {
+        "tool": _INSTANT_TOOLS[0],
+        "args": {},
+        "calling_passport_id": "default",
+        "request_id": "req-1796000000000000000",
+    }
+)
 _SETTINGS = MappingProxyType(
     {
         "CORECRUXD_EXTENSIONS_ALLOW_PLAIN_HTTP": "1",
         "CORECRUXD_EXTENSIONS_ALLOW_UNSIGNED": "1",
+        # Both bound a call that is stuck, and a turn may be long.
         "CORECRUXD_EXTENSIONS_TIMEOUT_SECONDS": "600",
+        "CORECRUXD_REQUEST_TIMEOUT_SECS": "600",
     }
 )
 
 
 @define
 class Endpoint:
-    """Answers requests for `/slow` after `SLOW_S`, and those for `/stuck` never; `stuck` counts these."""
+    """Answers `/instant` at once, `/slow` after `SLOW_S`, and `/stuck` never; `stuck` counts these."""
 
     port: int = 0
     stuck: int = 0
@@ -71,12 +95,12 @@ class Endpoint:
         async with stream:
             # A small request comes in one piece.
             while request := await stream.receive_some(65_536):
-                if request.startswith(b"POST /slow "):
-                    await trio.sleep(SLOW_S)
-                    await stream.send_all(_ANSWER)
-                else:
+                if request.startswith(b"POST /stuck "):
                     await self._hold(stream)
                     return
+                if request.startswith(b"POST /slow "):
+                    await trio.sleep(SLOW_S)
+                await stream.send_all(_ANSWER)
 
     async def _hold(self, stream: trio.SocketStream) -> None:
         await self._count(1)
@@ -122,7 +146,10 @@ class Daemon:
         """Install and grant all tools; raises `BenchFailed` where that is refused."""
         url, headers = f"http://{load.HOST}:{self.child.ready_port}", {"Authorization": f"Bearer {self.token}"}
         async with httpx.AsyncClient(base_url=url, headers=headers, trust_env=False) as client:
-            for tool, path in ((_STUCK_TOOL, "stuck"), *((tool, "slow") for tool in _SLOW_TOOLS)):
+            paths = (
+                {_STUCK_TOOL: "stuck"} | dict.fromkeys(_SLOW_TOOLS, "slow") | dict.fromkeys(_INSTANT_TOOLS, "instant")
+            )
+            for tool, path in paths.items():
                 manifest = _manifest(tool, f"http://{load.HOST}:{endpoint.port}/{path}")
                 terms = {"passport_fpr": "default", "rate_limit_per_min": 10_000}
                 for route, body in (
@@ -135,25 +162,27 @@ class Daemon:
 
 
 async def extension_rows(settings: Settings, cores: Cores, work_dir: Path, tell: Callable[[str], None]) -> list[Row]:
-    """Measure the chosen rows of both sections in turns, on one daemon.
+    """Measure the chosen rows of these sections in turns, on one daemon.
 
     Raises `BenchFailed` when the daemon does not start, answers wrongly, or lets go of a call that is stuck.
     """
-    stuck_names, invoke_names = settings.chosen(STUCK_NAMES), settings.chosen(INVOKE_NAMES)
-    if not stuck_names and not invoke_names:
+    if not any(map(settings.chosen, (STUCK_NAMES, INVOKE_NAMES, *INSTANT_NAMES))):
         return []
     token, endpoint, rows = secrets.token_hex(16), Endpoint(), list[Row]()
     child = crux(work_dir / "extensions", {**_SETTINGS, "CRUX_AGENT_TOKEN": token})
+    tell("starting crux")
     async with running(child, cores, work_dir), trio.open_nursery() as nursery:
         await nursery.start(endpoint.serve)
         daemon = Daemon(child, token)
         await daemon.install(endpoint)
-        for section, reference, chosen, every in (
-            ("stuck", STUCK_REFERENCE, stuck_names, _of_stuck(daemon, endpoint, settings)),
-            ("invokes", INVOKE_REFERENCE, invoke_names, _of_invokes(daemon, settings)),
+        instant = _of_instant(daemon, endpoint, settings, cores)
+        for section, names, every in (
+            ("stuck", STUCK_NAMES, _of_stuck(daemon, endpoint, settings)),
+            ("invokes", INVOKE_NAMES, _of_invokes(daemon, settings)),
+            *(("instant", names, instant) for names in INSTANT_NAMES),
         ):
-            contenders = [every[name] for name in chosen]
-            rows += rows_of(section, reference, contenders, await alternate(contenders, settings.rounds, tell))
+            contenders = [every[name] for name in settings.chosen(names)]
+            rows += rows_of(section, names[0], contenders, await alternate(contenders, settings.rounds, tell))
         nursery.cancel_scope.cancel()
     return rows
 
@@ -253,6 +282,92 @@ async def _burst(connections: Sequence[load.Connection], requests: Sequence[byte
     return latencies
 
 
+def _of_instant(daemon: Daemon, endpoint: Endpoint, settings: Settings, cores: Cores) -> Mapping[str, Contender]:
+    mcp, http = daemon.child.port, daemon.child.ready_port
+    over_mcp, over_http = tuple(map(daemon.call, _INSTANT_TOOLS)), tuple(map(daemon.invoke, _INSTANT_TOOLS))
+    contenders: list[Contender] = []
+    for (bare, by_mcp, by_http), size in zip(INSTANT_NAMES, (1, 16), strict=True):
+        title = "one at a time" if size == 1 else f"{size} at a time"
+        contenders += (
+            Contender(bare, f"trio and h11, {title}", partial(_by_bare_client, endpoint, cores, size, settings)),
+            Contender(by_mcp, f"Crux: over MCP, {title}", partial(_stream_of, mcp, over_mcp, size, settings)),
+            Contender(by_http, f"Crux: over HTTP, {title}", partial(_stream_of, http, over_http, size, settings)),
+        )
+    return {contender.name: contender for contender in contenders}
+
+
+async def _stream_of(port: int, requests: Sequence[bytes], concurrency: int, settings: Settings) -> Round:
+    latencies = await load.drive(
+        port,
+        itertools.cycle(requests),
+        _PROOF,
+        concurrency=concurrency,
+        seconds=settings.seconds,
+        warmup_s=settings.warmup_s,
+    )
+    return round_of(latencies, settings.seconds)
+
+
+async def _by_bare_client(endpoint: Endpoint, cores: Cores, concurrency: int, settings: Settings) -> Round:
+    """One round of the bare client, a process of its own on the servers' core."""
+    arguments = map(str, (endpoint.port, concurrency, settings.seconds, settings.warmup_s))
+    command = cores.pin_server((sys.executable, "-m", "bench.extensions", *arguments))
+    with trio.move_on_after(START_DEADLINE_S + settings.warmup_s + settings.seconds + load.ANSWER_DEADLINE_S):
+        # In a session of its own, so that Ctrl-C reaches the bench alone, which ends it.
+        done = await trio.run_process(
+            command, capture_stdout=True, capture_stderr=True, check=False, cwd=ROOT, start_new_session=True
+        )
+        if done.returncode:
+            raise BenchFailed(f"the bare client ended with {done.returncode}: {done.stderr[-2_000:].decode()}")
+        return round_of(msgspec.json.decode(done.stdout, type=list[float]), settings.seconds)
+    raise BenchFailed("the bare client did not end")
+
+
+async def bare_client(port: int, concurrency: int, seconds: float, warmup_s: float) -> list[float]:
+    """What `load.drive` does, by the means of the daemon's way out: trio's streams and h11, each connection kept."""
+    latencies: list[float] = []
+    begin = perf_counter() + warmup_s
+    end = begin + seconds
+
+    async def client() -> None:
+        async with await trio.open_tcp_stream(load.HOST, port) as stream:
+            http = h11.Connection(h11.CLIENT)
+            sent = perf_counter()
+            while sent < end:
+                await _post_bare(stream, http, port)
+                http.start_next_cycle()
+                done = perf_counter()
+                if begin <= done < end:
+                    latencies.append(done - sent)
+                sent = done
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(concurrency):
+            nursery.start_soon(client)
+    return latencies
+
+
+async def _post_bare(stream: trio.SocketStream, http: h11.Connection, port: int) -> None:
+    headers = [
+        ("Host", f"{load.HOST}:{port}"),
+        ("Content-Type", "application/json"),
+        ("Accept", "application/json"),
+        ("Accept-Encoding", "identity"),
+        ("Content-Length", str(len(_BARE_BODY))),
+    ]
+    request = h11.Request(method="POST", target="/instant", headers=headers)
+    parts = (http.send(request), http.send(h11.Data(_BARE_BODY)), http.send(h11.EndOfMessage()))
+    await stream.send_all(b"".join(part for part in parts if part))
+    body = b""
+    while not isinstance(event := http.next_event(), h11.EndOfMessage):
+        if event is h11.NEED_DATA:
+            http.receive_data(bytes(await stream.receive_some(65_536)))
+        elif isinstance(event, h11.Data):
+            body += event.data
+    if body != _ANSWER_BODY:
+        raise BenchFailed(f"the endpoint answered {body[:300]!r}")
+
+
 def _manifest(tool: str, url: str) -> dict[str, object]:
     return {
         "schema": "crux.integration.v1",
@@ -265,3 +380,11 @@ def _manifest(tool: str, url: str) -> dict[str, object]:
         "external_tool_endpoint": url,
         "tools": [{"name": tool, "description": "For the bench.", "input_schema": {"type": "object"}}],
     }
+
+
+if __name__ == "__main__":
+    sys.stdout.buffer.write(
+        msgspec.json.encode(
+            trio.run(bare_client, int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]), float(sys.argv[4]))
+        )
+    )

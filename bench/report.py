@@ -35,6 +35,7 @@ SECTIONS = {
     "mailbox": ("Mailbox", "trips/s", "the channel"),
     "stuck": ("Stuck endpoints", "calls/s", "none stuck"),
     "invokes": ("Calls of external tools", "calls/s", "one at a time"),
+    "instant": ("An endpoint that answers at once", "calls/s", "as many of the bare client"),
 }
 """Title, unit of the rate, and the name of the reference."""
 

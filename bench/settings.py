@@ -24,7 +24,18 @@ STUCK_REFERENCE = "quiet"
 STUCK_NAMES = (STUCK_REFERENCE, "stuck")
 INVOKE_REFERENCE = "invoke-1"
 INVOKE_NAMES = (INVOKE_REFERENCE, "invoke-200", "invoke-200-http")
-NAMES = HTTP_NAMES + DURABLE_NAMES + STREAM_NAMES + MAILBOX_NAMES + STUCK_NAMES + INVOKE_NAMES
+# Two references, since one call at a time and several are compared with the same number of bare ones.
+INSTANT_NAMES = (("bare-1", "instant-1", "instant-1-http"), ("bare-16", "instant-16", "instant-16-http"))
+NAMES = (
+    HTTP_NAMES
+    + DURABLE_NAMES
+    + STREAM_NAMES
+    + MAILBOX_NAMES
+    + STUCK_NAMES
+    + INVOKE_NAMES
+    + INSTANT_NAMES[0]
+    + INSTANT_NAMES[1]
+)
 
 
 @frozen

@@ -159,10 +159,11 @@ def _services(given: Resources, mailboxes: Mapping[str, Mailbox], metrics: Metri
                 audit=mailboxes["audit"],
                 post=given.post,
                 clock=given.clock,
-                config=lambda: OutboundConfig.from_env(os.environ),  # per call (Decision 24)
+                config=_outbound,
             ).dispatch,
             privacy,
         ),
+        outbound=_outbound,
         clock=given.clock,
         privacy=privacy,
         decay=decay_policy(settings),
@@ -176,6 +177,11 @@ def _services(given: Resources, mailboxes: Mapping[str, Mailbox], metrics: Metri
         audit_envelope=settings.audit_envelope,
         salience=settings.memory_salience,
     )
+
+
+def _outbound() -> OutboundConfig:
+    """What the environment says now (Decision 24)."""
+    return OutboundConfig.from_env(os.environ)
 
 
 def decay_policy(settings: Settings) -> DecayPolicy:

@@ -1,6 +1,7 @@
 """What most tests above the domain stand on: real actors over a temporary database, a clock that is set by hand, and
 a client for a daemon that serves."""
 
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from crux.actors.sessions import SessionRegistry
 from crux.actors.supervisor import Supervised, start_all
 from crux.actors.traces import TraceRing
 from crux.domain.decay import DecayPolicy
+from crux.domain.outbound_config import OutboundConfig
 from crux.domain.privacy import PrivacyRules
 from crux.storage.engine import SqliteEngine
 from crux.tools.catalogue import CATALOGUE
@@ -77,6 +79,7 @@ def services_on(clock: HandClock) -> Services:
         extensions=Mailbox("extensions"),
         audit=Mailbox("audit"),
         extension_calls=NoCalls(),
+        outbound=lambda: OutboundConfig.from_env(os.environ),
         clock=clock,
         privacy=PrivacyRules(),
         decay=DecayPolicy(),

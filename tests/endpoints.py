@@ -17,7 +17,7 @@ from crux.domain.outbound_refusals import (
     DispatchRefused,
 )
 from crux.transport.connections import Connections
-from crux.transport.outbound import HttpPost, Resolve, resolved, trusted
+from crux.transport.outbound import HttpPost, Resolve, Resolver, trusted
 from tests.upstream import answered_by
 
 Converse = Callable[[trio.abc.Stream], Awaitable[object]]
@@ -83,10 +83,10 @@ async def posted(
 
 
 def post_in(
-    nursery: trio.Nursery, resolve: Resolve = resolved, tls: Callable[[], ssl.SSLContext] = trusted
+    nursery: trio.Nursery, resolve: Resolve | None = None, tls: Callable[[], ssl.SSLContext] = trusted
 ) -> HttpPost:
     """The way out of the daemon; the connections that it keeps are closed when the nursery is left."""
-    return HttpPost(Connections(nursery, tls), resolve)
+    return HttpPost(Connections(nursery, tls), resolve or Resolver())
 
 
 def tolerant(converse: Converse) -> Converse:
@@ -112,7 +112,7 @@ async def call(url: str, post: HttpPost, config: OutboundConfig, timeout_s: floa
     return await post(read_endpoint(url), BODY, timeout_s=timeout_s, max_response_bytes=CAP, config=config)
 
 
-class Resolver:
+class Answers:
     """Says what a test wants, and counts who asks."""
 
     def __init__(self, *answers: Sequence[str]) -> None:

@@ -23,9 +23,13 @@ from crux.domain.audit import (
 )
 from crux.domain.bounds import put_latest
 from crux.domain.commands import Last, Newest, Put, Transact
+from crux.domain.facts import Fact
 from crux.domain.messages import Message
 from crux.domain.windows import EventWindow, Fate, count_event
-from crux.errors import Conflict, CruxError
+from crux.errors import Conflict, CruxError, InvalidArgument
+from crux.logs import get_logger
+
+log = get_logger("crux.audit")
 
 # Extensions whose events are counted; of more, those that were called last.
 MOST_WINDOWS: Final = 100_000
@@ -129,6 +133,16 @@ class AuditSink(BatchActor):
 
     async def _tail(self, tail: AuditTail) -> tuple[AuditEvent, ...] | CruxError:
         try:
-            return tuple(map(audit_kept_in, await self._recall.ask(Newest(AUDIT_ENTITY, min(tail.limit, MOST_TAIL)))))
+            facts = await self._recall.ask(Newest(AUDIT_ENTITY, min(tail.limit, MOST_TAIL)))
         except CruxError as error:
             return error
+        return tuple(event for fact in facts if (event := _event_in(fact)) is not None)
+
+
+def _event_in(fact: Fact) -> AuditEvent | None:
+    """The event that a fact keeps; what cannot be read is logged, and is as if it were not there."""
+    try:
+        return audit_kept_in(fact)
+    except InvalidArgument as error:
+        log.warning("an event of the audit is skipped", place=fact.key, reason=error.message)
+        return None

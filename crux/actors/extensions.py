@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Collection
 from typing import TypeVar
-
-import trio
 
 from crux.actors.actor import Actor, handles
 from crux.actors.clock import Clock
@@ -37,7 +36,6 @@ from crux.domain.extensions import (
     InstalledExtension,
     Standing,
     TrustedKey,
-    TrustTier,
     check_key,
     extension_draft,
     extension_entity,
@@ -49,9 +47,8 @@ from crux.domain.extensions import (
     shown,
 )
 from crux.domain.facts import Draft, Fact
-from crux.domain.grants import GRANT_PREFIX, check_grant, grant_draft, grant_entity, grant_kept_in
+from crux.domain.grants import GRANT_PREFIX, check_grant, grant_draft, grant_entity, grant_kept_in, granted_extension
 from crux.domain.manifest_rules import check_extension_id, check_tool_names, manifest_hash, validate
-from crux.domain.manifests import Manifest
 from crux.domain.streams import owner_key
 from crux.errors import ActorFailed, Conflict, InvalidArgument, NoAnswer, NotFound
 from crux.logs import get_logger
@@ -94,6 +91,8 @@ class Extensions(Actor):
         self._builtins = builtins
         self._known = ExtensionState()
         self._in_doubt = True
+        # Grants in the store that are none, by extension: what they say cannot be read, or nothing is installed.
+        self._leftovers: defaultdict[str, set[str]] = defaultdict(set)
 
     async def start(self) -> None:
         await self._state()
@@ -105,10 +104,10 @@ class Extensions(Actor):
         if state.extension(manifest.id) is not None:
             raise Conflict(f"extension '{manifest.id}' is already installed")
         _check_room(len(state.installed), MOST_EXTENSIONS, "extensions are installed: uninstall one first")
-        # In a thread: the schemas of a large manifest take more than a second, and nothing changes the state meanwhile.
-        tier = await trio.to_thread.run_sync(self._judged, manifest, m.allow_unsigned)
+        tier = validate(manifest, state.keys, allow_unsigned=m.allow_unsigned)
+        check_tool_names(manifest, self._builtins, state.declared)
         installed = InstalledExtension(manifest, manifest_hash(manifest), tier, self._now_ms(), m.by)
-        await self._keep(extension_draft(installed, m.by))
+        await self._keep(extension_draft(installed, m.by), *self._without_leftovers(manifest.id, m.by))
         state.add(installed)
         await self._trail.installed(installed, m.by)
         return installed
@@ -120,7 +119,8 @@ class Extensions(Actor):
         grants = state.grants_of(m.extension_id)
         entities = [extension_entity(m.extension_id)]
         entities += [grant_entity(grant.extension_id, grant.passport_fpr) for grant in grants]
-        await self._keep(*(removal_draft(entity, m.by) for entity in entities))
+        removals = [removal_draft(entity, m.by) for entity in entities]
+        await self._keep(*removals, *self._without_leftovers(m.extension_id, m.by))
         state.remove(m.extension_id)
         self._announce(*grants)
         await self._trail.uninstalled(installed, grants, m.by)
@@ -216,11 +216,6 @@ class Extensions(Actor):
     async def resolve(self, m: Resolve) -> tuple[str, str] | None:
         return (await self._state()).resolve(m.tool_name)
 
-    def _judged(self, manifest: Manifest, allow_unsigned: bool) -> TrustTier:
-        tier = validate(manifest, self._known.keys, allow_unsigned=allow_unsigned)
-        check_tool_names(manifest, self._builtins, self._known.declared)
-        return tier
-
     async def _state(self) -> ExtensionState:
         """What the store holds: as it is known, or read anew where that is in doubt."""
         if self._in_doubt:
@@ -229,24 +224,33 @@ class Extensions(Actor):
             state = ExtensionState()
             state.add_all(await self._read(EXTENSION_PREFIX, extension_kept_in))
             state.keys.update(await self._read(KEY_PREFIX, key_kept_in))
+            self._leftovers = defaultdict(set)
             for grant in await self._read(GRANT_PREFIX, grant_kept_in):
                 if state.extension(grant.extension_id) is not None:
                     state.grant(grant)
                 else:
                     log.warning("a grant of no installed extension is ignored", extension_id=grant.extension_id)
+                    self._leave_over(grant_entity(grant.extension_id, grant.passport_fpr))
             self._known, self._in_doubt = state, False
         return self._known
+
+    def _leave_over(self, entity: str) -> None:
+        """Note a grant in the store that is none: it must not come to life when its extension is installed again."""
+        self._leftovers[granted_extension(entity)].add(entity)
+
+    def _without_leftovers(self, extension_id: str, by: str | None) -> list[Draft]:
+        return [removal_draft(entity, by) for entity in sorted(self._leftovers[extension_id])]
 
     async def _read(self, prefix: str, read: Callable[[Fact], R]) -> list[R]:
         """Every record under a prefix. What cannot be read is logged, and is as if it were not there."""
         found = []
         for fact in await self._recall.ask(Records(prefix), deadline_s=RELOAD_DEADLINE_S):
-            if not fact.value:
-                continue
             try:
                 found.append(read(fact))
             except InvalidArgument as error:
                 log.warning("a record of extensions is skipped", entity=fact.entity, reason=error.message)
+                if prefix == GRANT_PREFIX:
+                    self._leave_over(fact.entity)
         return found
 
     async def _keep(self, *drafts: Draft) -> None:

@@ -77,8 +77,10 @@ def reach(address: Address) -> Reach:
         return reach(_low_32(address))
     if any(address in network for network in _NEVER_V6):
         return Reach.NEVER
-    own = Reach.PUBLIC if address in _GLOBAL_UNICAST and address.is_global else Reach.PRIVATE
-    return max((own, *map(reach, _carried(address))))
+    carried = _carried(address)
+    # What goes through a tunnel (6to4, Teredo) is none that everybody reaches, whatever a version of Python says of it.
+    own = Reach.PUBLIC if address in _GLOBAL_UNICAST and address.is_global and not carried else Reach.PRIVATE
+    return max((own, *map(reach, carried)))
 
 
 def check_addresses(endpoint: Endpoint, addresses: Sequence[str], private_hosts: Collection[str]) -> None:

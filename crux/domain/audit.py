@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 from attrs import frozen
 
+from crux.domain.extensions import read_record
 from crux.domain.facts import Draft, Fact
 from crux.domain.manifests import Json
 from crux.domain.windows import LIMIT_PER_MIN
@@ -108,8 +109,8 @@ def place_after(last: Fact | None) -> int:
 
 
 def audit_kept_in(fact: Fact) -> AuditEvent:
-    """The event that `fact` keeps."""
-    line = _decode(fact.value)
+    """The event that `fact` keeps; raises `InvalidArgument` where it is none that this daemon reads."""
+    line = read_record(_decode, fact)
     return AuditEvent(
         action=line.action,
         pack_id=line.pack_id,

@@ -127,7 +127,9 @@ class Last(Message[Fact | None]):
 
 @frozen
 class Records(Message[tuple[Fact, ...]]):
-    """The live head of every chain whose entity, a stored name, starts with `prefix`; by entity, then by key.
+    """The live heads that have a value, of all chains whose entity, a stored name, starts with `prefix`.
+
+    They are ordered by entity, then by key.
 
     For the daemon's own records, whose number their keeper bounds: all of them are in the reply.
     """

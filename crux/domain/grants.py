@@ -88,6 +88,11 @@ def grant_entity(extension_id: str, passport_fpr: str) -> str:
     return f"{GRANT_PREFIX}{extension_id}::{passport_fpr}"
 
 
+def granted_extension(entity: str) -> str:
+    """The extension whose grant is kept under `entity`."""
+    return entity.removeprefix(GRANT_PREFIX).partition("::")[0]
+
+
 def terms_document(grant: ExtensionGrant) -> dict[str, object]:
     """Who may do what, for the audit trail."""
     return {

@@ -11,7 +11,7 @@ import msgspec
 from crux.domain.bounds import NAME_SHOWN
 from crux.domain.extensions import TrustedKey, TrustTier
 from crux.domain.manifest_signing import manifest_hash, signing_payload, verified_tier
-from crux.domain.manifests import SCHEMA, EntryKind, Manifest, ManifestRefused, ToolDeclaration
+from crux.domain.manifests import SCHEMA, EntryKind, Manifest, ManifestRefused
 from crux.domain.tool_schemas import MOST_VALUES, measure, schema_fault
 from crux.errors import InvalidArgument
 
@@ -20,6 +20,7 @@ __all__ = [
     "CAPABILITIES",
     "ManifestRefused",
     "check_extension_id",
+    "check_schemas",
     "check_tool_names",
     "folded",
     "manifest_hash",
@@ -116,7 +117,19 @@ def check_tool_names(manifest: Manifest, builtins: Collection[str], others: Mapp
                 f"tool '{_shown(tool.name)}' has the name of {other}: '-', '.' and '_' count as the same"
             )
         taken[folded(tool.name)] = f"'{_shown(tool.name)}' of this manifest"
-    _check_schemas(manifest.tools)
+
+
+def check_schemas(manifest: Manifest) -> None:
+    """Raise `ManifestRefused` where a tool's `input_schema` is no valid JSON Schema.
+
+    It takes up to a second, and asks for nothing but the manifest: not for an actor to do while others wait for it.
+    """
+    schemas = {tool.name: msgspec.json.decode(tool.input_schema.text) for tool in manifest.tools}
+    if (values := sum(measure(schema).values for schema in schemas.values())) > MOST_VALUES:
+        raise ManifestRefused(f"the schemas of a manifest must hold at most {MOST_VALUES} values, got {values}")
+    for name, schema in schemas.items():
+        if (fault := schema_fault(schema)) is not None:
+            raise ManifestRefused(f"the input_schema of tool '{_shown(name)}' is no valid JSON Schema: {_shown(fault)}")
 
 
 def folded(name: str) -> str:
@@ -202,13 +215,3 @@ def _invalid(text: str) -> ManifestRefused:
 
 def _shown(text: str) -> str:
     return text[:NAME_SHOWN]
-
-
-def _check_schemas(tools: tuple[ToolDeclaration, ...]) -> None:
-    schemas = {tool.name: msgspec.json.decode(tool.input_schema.text) for tool in tools}
-    # All of them are checked at a go, while the daemon waits.
-    if (values := sum(measure(schema).values for schema in schemas.values())) > MOST_VALUES:
-        raise ManifestRefused(f"the schemas of a manifest must hold at most {MOST_VALUES} values, got {values}")
-    for name, schema in schemas.items():
-        if (fault := schema_fault(schema)) is not None:
-            raise ManifestRefused(f"the input_schema of tool '{_shown(name)}' is no valid JSON Schema: {_shown(fault)}")

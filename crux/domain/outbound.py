@@ -11,7 +11,7 @@ from itertools import accumulate
 from typing import Final
 
 import msgspec
-from attrs import frozen
+from attrs import evolve, frozen
 
 from crux.domain.endpoints import Endpoint, check_allowed, read_endpoint
 from crux.domain.extensions import ExtensionGrant, InstalledExtension
@@ -55,8 +55,9 @@ class Answer:
 
 @frozen
 class AcceptedWrite:
-    """A write that the grant covers, the confidence within 0 and 1."""
+    """A write that the grant covers: its place in the answer, and the confidence within 0 and 1."""
 
+    index: int
     entity: str
     key: str
     value: str
@@ -196,25 +197,41 @@ def response_in(answer: Answer) -> Response:
     _check_nesting(answer.body)
     if len(response.fact_writes) > MOST_WRITES:
         raise _malformed(f"expected at most {MOST_WRITES} fact_writes, got {len(response.fact_writes)}")
-    for index, write in enumerate(response.fact_writes):
-        for name, text in (("entity", write.entity), ("key", write.key)):
-            if not text.strip():
-                raise _malformed(f"fact_writes[{index}].{name} must not be blank")
     return response
 
 
 def sorted_out(
     writes: Sequence[ProposedWrite], prefixes: tuple[str, ...]
 ) -> tuple[tuple[AcceptedWrite, ...], tuple[str, ...]]:
-    """The writes that a grant of `prefixes` covers, and what is told of each of the others (step 16)."""
+    """The writes that a grant of `prefixes` covers, and what is told of each of the others (step 16).
+
+    Raises `MalformedResponse` for a covered one that is no fact.
+    """
     accepted, dropped = [], []
     for index, write in enumerate(writes):
-        if write.entity.startswith(prefixes):
-            confidence = min(max(write.confidence, 0.0), 1.0)
-            accepted.append(AcceptedWrite(write.entity, write.key, write.value, confidence))
-        else:
-            dropped.append(f"fact_writes[{index}] entity '{write.entity}' not covered by grant.allowed_prefixes_write")
+        if not write.entity.startswith(prefixes):
+            dropped.append(_not_covered(index, write.entity))
+            continue
+        for name, text in (("entity", write.entity), ("key", write.key)):
+            if not text.strip():
+                raise _malformed(f"fact_writes[{index}].{name} must not be blank")
+        confidence = min(max(write.confidence, 0.0), 1.0)
+        accepted.append(AcceptedWrite(index, write.entity, write.key, write.value, confidence))
     return tuple(accepted), tuple(dropped)
+
+
+def narrowed(outcome: DispatchOutcome, prefixes: tuple[str, ...]) -> DispatchOutcome:
+    """The outcome with those of its writes alone that a grant of `prefixes` covers: what was granted when the call went
+    out may be granted no more (seed 002 section 5.5)."""
+    kept = tuple(write for write in outcome.writes if write.entity.startswith(prefixes))
+    late = (
+        _not_covered(write.index, write.entity) for write in outcome.writes if not write.entity.startswith(prefixes)
+    )
+    return evolve(outcome, writes=kept, drop_reasons=(*outcome.drop_reasons, *late))
+
+
+def _not_covered(index: int, entity: str) -> str:
+    return f"fact_writes[{index}] entity '{entity}' not covered by grant.allowed_prefixes_write"
 
 
 def _malformed(what: str) -> MalformedResponse:

@@ -220,7 +220,8 @@ def _records(records: Records, connection: sqlite3.Connection, policy: DecayPoli
     where = _all([_starting(records.prefix), _stored_under(records.prefix), *_of_tenant(records.tenant)])
     rows = connection.execute(
         f"SELECT {COLUMNS} FROM facts WHERE seq IN "
-        f"(SELECT max(seq) FROM facts WHERE {where.sql} AND deleted = 0 GROUP BY entity, key) ORDER BY entity, key",
+        f"(SELECT max(seq) FROM facts WHERE {where.sql} AND deleted = 0 GROUP BY entity, key) "
+        "AND value <> '' ORDER BY entity, key",
         where.parameters,
     )
     return tuple(fact_of(row) for row in rows)

@@ -6,9 +6,10 @@ Both edges come through here: the HTTP API calls `Invoker.invoke`, MCP the `Exte
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import msgspec
+import trio
 from attrs import frozen
 
 from crux.actors.extension_messages import Lookup, Resolve
@@ -19,13 +20,16 @@ from crux.domain.commands import Put, Transact
 from crux.domain.extensions import ExtensionGrant, InstalledExtension
 from crux.domain.facts import draft_fact
 from crux.domain.manifests import EntryKind
-from crux.domain.outbound import AcceptedWrite, DispatchOutcome
+from crux.domain.outbound import AcceptedWrite, DispatchOutcome, narrowed
 from crux.domain.privacy import ANONYMOUS, PrivacyRules
 from crux.domain.traces import Effect
 from crux.errors import CruxError, Forbidden, InvalidArgument, NotBuilt, NotFound, UnknownTool
 from crux.tools.registry import Call, Services
 from crux.tools.results import WithMeta
 from crux.tools.schema import shortened
+
+# What the grant's last look and the store may take each, also when nobody waits for the call any more.
+KEEP_S: Final = 5.0
 
 # A tool's name, and the form of it for hosts that take no dots.
 _NAMES = ("ext.", "ext_")
@@ -47,11 +51,22 @@ class Invoker:
     async def invoke(self, extension_id: str, tool: str, args: object, passport: str) -> bytes:
         installed, grant = await self._standing(extension_id, tool, passport)
         outcome = await self.dispatch(installed, grant, tool, args, passport)
-        # The filter is applied once more where it counts (seed 002 section 5.5).
-        writes = [write for write in outcome.writes if write.entity.startswith(grant.allowed_prefixes_write)]
-        if writes:
-            await self.facts.ask(Transact(tuple(self._put(write, passport) for write in writes)))
+        if outcome.writes:
+            # The endpoint has done its part: a caller who leaves now changes nothing about what is kept of that.
+            with trio.CancelScope(shield=True):
+                outcome = await self._kept(outcome, extension_id, passport)
         return _encode(outcome.document())
+
+    async def _kept(self, outcome: DispatchOutcome, extension_id: str, passport: str) -> DispatchOutcome:
+        """The outcome once its writes are on disk: those that are granted still, since a grant may have ended while the
+        endpoint was at it."""
+        standing = await self.extensions.ask(Lookup(extension_id, passport), deadline_s=KEEP_S)
+        prefixes = standing.grant.allowed_prefixes_write if standing.grant else ()
+        outcome = narrowed(outcome, prefixes)
+        if outcome.writes:
+            steps = tuple(self._put(write, passport) for write in outcome.writes)
+            await self.facts.ask(Transact(steps), deadline_s=KEEP_S)
+        return outcome
 
     async def _standing(self, extension_id: str, tool: str, passport: str) -> tuple[InstalledExtension, ExtensionGrant]:
         """What is installed under the id, and the passport's grant; the checks 0c to 0f."""
@@ -126,9 +141,17 @@ class ExtensionTool:
         try:
             outcome = await call.services.extension_calls.invoke(extension_id, tool, args, passport)
         except CruxError as error:
-            raise DispatchFailed(f"the extension call failed with status {error.status}: {error.message}") from error
+            raise DispatchFailed(
+                f"the extension call failed with status {error.status}: {error.message}", data=_told(error)
+            ) from error
         meta = {"extension_id": extension_id, "rcx_capability": capability_of(tool)}
         return WithMeta(msgspec.Raw(outcome), {"crux": meta})
+
+
+def _told(error: CruxError) -> dict[str, object]:
+    """What a program needs of a failure beside its text (design Decision 17)."""
+    wait = {} if error.retry_after_s is None else {"retry_after_s": error.retry_after_s}
+    return {**(error.data or {}), "status": error.status, **wait}
 
 
 async def extension_tool(name: str, services: Services) -> ExtensionTool | None:

@@ -18,11 +18,17 @@ from crux.domain.extensions import GrantedTool
 from crux.domain.ledger import offer
 from crux.domain.router import Router
 from crux.domain.surface import ExtensionNames, SurfaceMode, shape
+from crux.errors import CruxError
+from crux.logs import get_logger
 from crux.tools.extension_listing import ListedExtensionTool, listed
 from crux.tools.registry import Call, Catalogue, Tool
 
 # Encoded lists that are kept: a dynamic surface makes one for each choice of tools.
 VARIANTS_KEPT = 64
+# What a list waits for the tools of extensions.
+TOOLS_S = 2.0
+
+log = get_logger("crux.listing")
 
 _Granted = tuple[GrantedTool, ...]
 # A tool of the catalogue by its name, or one of an extension's.
@@ -84,10 +90,16 @@ class Listing:
         passport = call.extension_passport
         if passport is None:
             return ()
-        granted = await call.services.extensions.ask(ToolsFor(passport))
+        known, tools = self._granted.get(passport, ((), ()))
+        try:
+            granted = await call.services.extensions.ask(ToolsFor(passport), deadline_s=TOOLS_S)
+        except CruxError as error:
+            # Hosts drop a server whose list fails, and the tools of the catalogue are there all the same.
+            log.warning("the tools of extensions are listed as they were last known", reason=error.message)
+            granted = known
         if not granted:
+            self._granted.pop(passport, None)
             return ()
-        known, tools = self._granted.get(passport, (None, ()))
         if known is not granted:  # the same tuple comes back for as long as nothing changes
             tools = [
                 listed(one, self._extension_names, self._router)

@@ -16,6 +16,7 @@ from crux.actors.mailbox import Mailbox
 from crux.domain.callers import passport_key
 from crux.domain.consequence import consequence_of
 from crux.domain.decay import DecayPolicy
+from crux.domain.outbound_config import OutboundConfig
 from crux.domain.privacy import PrivacyRules, Viewer
 from crux.domain.revocation import Revocation
 from crux.domain.router import Router
@@ -61,7 +62,8 @@ class Services:
     """What calls work with: the actors' mailboxes and the operator's rules.
 
     `node_id` (32 hex digits) tells this daemon's data directory from any other. `base_url` is that of the HTTP API,
-    `mcp_url` where agents reach the daemon, None where MCP is off. Without a `router` every tool may be called; without
+    `mcp_url` where agents reach the daemon, None where MCP is off. `outbound` is what calls
+    of extensions are bound by now. Without a `router` every tool may be called; without
     `revocations`, which come with the passports, nobody is revoked; without `span` nothing is traced. With `salience`,
     facts that are recalled often go stale later.
     """
@@ -76,6 +78,7 @@ class Services:
     extensions: Mailbox
     audit: Mailbox
     extension_calls: ExtensionCalls
+    outbound: Callable[[], OutboundConfig]
     node_id: str
     base_url: str
     mcp_url: str | None

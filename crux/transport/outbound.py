@@ -6,7 +6,9 @@ import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Final
+from weakref import WeakValueDictionary
 
 import h11
 import trio
@@ -22,13 +24,29 @@ from crux.transport.exchange import exchange
 # Calls under way at once, each of them on a connection; more of them wait, within their own deadlines.
 MOST_CALLS: Final = 512
 
+# Look-ups of one name at a time.
+LOOKUPS_EACH: Final = 2
+
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 
 
-async def resolved(host: str, port: int) -> Sequence[str]:
-    """The addresses of `host`, best first, as the machine's resolver has them; raises `OSError` where it has none."""
-    found = await trio.socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(address[0]) for *_, address in found))
+class Resolver:
+    """Asks the machine's resolver, in threads that each host has of its own.
+
+    A look-up cannot be given up: its thread hangs for as long as the name's servers do. So it takes none from others.
+    """
+
+    def __init__(self) -> None:
+        # A limiter lives for as long as a thread or a waiting call has it.
+        self._threads: WeakValueDictionary[str, trio.CapacityLimiter] = WeakValueDictionary()
+
+    async def __call__(self, host: str, port: int) -> Sequence[str]:
+        """The addresses of `host`, best first; raises `OSError` where it has none."""
+        if (threads := self._threads.get(host)) is None:
+            threads = self._threads[host] = trio.CapacityLimiter(LOOKUPS_EACH)
+        look_up = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
+        found = await trio.to_thread.run_sync(look_up, abandon_on_cancel=True, limiter=threads)
+        return list(dict.fromkeys(str(address[0]) for *_, address in found))
 
 
 def trusted() -> ssl.SSLContext:
@@ -46,7 +64,7 @@ class HttpPost:
     that stands from an earlier call is used where it leads to one of these addresses.
     """
 
-    def __init__(self, connections: Connections, resolve: Resolve = resolved) -> None:
+    def __init__(self, connections: Connections, resolve: Resolve) -> None:
         self._connections = connections
         self._resolve = resolve
         self._room = trio.CapacityLimiter(MOST_CALLS)
@@ -95,11 +113,11 @@ class HttpPost:
 
 @asynccontextmanager
 async def http_post_of(
-    resolve: Resolve = resolved, tls: Callable[[], ssl.SSLContext] = trusted
+    resolve: Resolve | None = None, tls: Callable[[], ssl.SSLContext] = trusted
 ) -> AsyncIterator[HttpPost]:
     """The `Post` of a daemon, for as long as it runs; connections at rest are closed at the end."""
     async with trio.open_nursery() as nursery:
-        yield HttpPost(Connections(nursery, tls), resolve)
+        yield HttpPost(Connections(nursery, tls), resolve or Resolver())
         nursery.cancel_scope.cancel()
 
 

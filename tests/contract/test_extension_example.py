@@ -5,13 +5,16 @@ The endpoint, the daemon and each command are processes of their own.
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import re
 import selectors
+import shlex
 import signal
 import subprocess
 import sys
+import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -248,7 +251,38 @@ def test_a_signed_manifest_needs_a_trusted_key_and_no_switch(tmp_path: Path, por
         assert ext.json("show", ID)["trust_tier"] == "locally_signed"
 
 
-def test_the_curl_of_the_documentation_works_as_printed(tmp_path: Path, port: int) -> None:
+# Seed 002 section 5.4, letter by letter.
+PRINTED = """\
+curl -s -X POST \\
+  http://127.0.0.1:14800/v1/extensions/ext.example.quote/tools/ext.example.quote.daily/invoke \\
+  -H "Authorization: Bearer $CRUX_AGENT_TOKEN" \\
+  -H "X-Corecrux-Passport-Id: p_alice" \\
+  -H 'Content-Type: application/json' \\
+  -d '{"args": {"topic": "engineering"}}'
+"""
+
+
+def curl(printed: str, base_url: str, token: str) -> httpx.Response:
+    """What the command does, on a machine that may have no curl."""
+    program, *words = shlex.split(printed.replace("\\\n", "").replace("$CRUX_AGENT_TOKEN", token))
+    given = argparse.ArgumentParser(prog=program)
+    given.add_argument("-s", action="store_true")
+    given.add_argument("-X", required=True)
+    given.add_argument("-H", action="append", required=True)
+    given.add_argument("-d", required=True)
+    given.add_argument("url")
+    asked = given.parse_args(words)
+    headers = dict(header.split(": ", 1) for header in asked.H)
+    url = asked.url.replace("http://127.0.0.1:14800", base_url)
+    return httpx.request(asked.X, url, headers=headers, content=asked.d, trust_env=False)
+
+
+def test_the_curl_of_the_documentation_is_the_one_that_works() -> None:
+    page = (EXAMPLES.parent / "extensions.md").read_text()
+    assert textwrap.indent(PRINTED, "    ") in page
+
+
+def test_the_curl_of_the_seed_works_as_printed(tmp_path: Path, port: int) -> None:
     with Daemon(tmp_path, CRUX_AGENT_TOKEN=ALICE, **SWITCHES) as daemon:
         headers = {**bearer(ALICE), "Content-Type": "application/json"}
         manifest = json.loads(manifest_for(port, tmp_path / "quote.json").read_text())
@@ -256,9 +290,7 @@ def test_the_curl_of_the_documentation_works_as_printed(tmp_path: Path, port: in
             assert client.post("/v1/extensions/register", json={"manifest": manifest}).status_code == 201
             granted = {"passport_fpr": "p_alice", "allowed_prefixes_write": ["personal::quotes::"]}
             assert client.post(f"/v1/extensions/{ID}/grants", json=granted).status_code == 201
-            answer = client.post(
-                INVOKE, headers={"X-Corecrux-Passport-Id": "p_alice"}, json={"args": {"topic": "engineering"}}
-            )
+        answer = curl(PRINTED, daemon.http, ALICE)
         assert answer.status_code == 200
         found = answer.json()
         assert list(found) == [

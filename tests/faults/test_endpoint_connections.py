@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import gc
+import socket
 import ssl
+import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from itertools import count
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -22,7 +25,7 @@ from crux.domain.outbound_refusals import (
     Transport,
 )
 from crux.transport.connections import KEPT_S, MOST_KEPT
-from crux.transport.outbound import HttpPost, http_post_of
+from crux.transport.outbound import LOOKUPS_EACH, HttpPost, http_post_of
 from tests.certificates import Certificate, certificate
 from tests.endpoints import (
     BODY,
@@ -32,8 +35,8 @@ from tests.endpoints import (
     GOOD,
     PATIENT_S,
     STRICT,
+    Answers,
     Converse,
-    Resolver,
     answer,
     call,
     post_in,
@@ -71,7 +74,7 @@ async def test_a_name_that_changes_after_it_was_judged_changes_nothing(
 ) -> None:
     """The second answer would lead to a metadata service; nobody asks for it."""
     port, requests = served
-    resolver = Resolver(["127.0.0.1"], ["169.254.169.254"])
+    resolver = Answers(["127.0.0.1"], ["169.254.169.254"])
     config = OutboundConfig(private_hosts=frozenset({"tools.example"}))
     assert await call(f"http://tools.example:{port}/x?y=1", post_in(nursery, resolver), config) == Answer(200, GOOD)
     assert resolver.asked == [("tools.example", port)]
@@ -103,13 +106,13 @@ async def test_a_name_that_leads_astray_is_not_connected_to(
 ) -> None:
     port, requests = served
     with pytest.raises(EndpointNotAllowed):
-        await call(f"http://tools.example:{port}/", post_in(nursery, Resolver(addresses)), config)
+        await call(f"http://tools.example:{port}/", post_in(nursery, Answers(addresses)), config)
     assert not requests
 
 
 @pytest.mark.parametrize("host", ["169.254.169.254", "0.0.0.0", "[fd00:ec2::254]", "[::ffff:a9fe:a9fe]"])
 async def test_an_address_that_is_never_called_is_not_even_when_it_is_listed(host: str, nursery: trio.Nursery) -> None:
-    resolver = Resolver(["1.1.1.1"])
+    resolver = Answers(["1.1.1.1"])
     config = OutboundConfig(private_hosts=frozenset({"*", host}))
     with pytest.raises(EndpointNotAllowed):
         await call(f"http://{host}/", post_in(nursery, resolver), config)
@@ -120,7 +123,7 @@ async def test_the_operators_change_of_mind_holds_for_the_next_call(
     served: tuple[int, list[bytes]], nursery: trio.Nursery
 ) -> None:
     port, requests = served
-    post = post_in(nursery, Resolver(["127.0.0.1"]))
+    post = post_in(nursery, Answers(["127.0.0.1"]))
     await call(f"http://tools.example:{port}/", post, CONFIG)
     with pytest.raises(EndpointNotAllowed):
         await call(f"http://tools.example:{port}/", post, STRICT)
@@ -139,7 +142,7 @@ async def test_an_address_that_refuses_leaves_time_for_the_next(
     served: tuple[int, list[bytes]], nursery: trio.Nursery
 ) -> None:
     port, _ = served
-    post = post_in(nursery, Resolver(["127.0.0.2", "::1", "127.0.0.1"]))
+    post = post_in(nursery, Answers(["127.0.0.2", "::1", "127.0.0.1"]))
     assert await call(f"http://tools.example:{port}/", post, CONFIG) == Answer(200, GOOD)
 
 
@@ -167,9 +170,41 @@ async def test_a_name_that_is_never_resolved_is_left_at_the_deadline(
     assert trio.current_time() == pytest.approx(5, abs=0.1)
 
 
+async def test_a_name_that_hangs_holds_up_no_other(
+    served: tuple[int, list[bytes]], nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its threads cannot be ended, and are none that others wait for."""
+    port, _ = served
+    release, ask, hanging = threading.Event(), socket.getaddrinfo, []
+
+    def hang(host: str, *args: Any, **given: Any) -> Any:
+        if host == "hanging.example":
+            hanging.append(host)
+            release.wait(PATIENT_S)
+        return ask("127.0.0.1", *args, **given)
+
+    monkeypatch.setattr(socket, "getaddrinfo", hang)
+    post = post_in(nursery)
+    calls = 60
+
+    async def hung() -> None:
+        with pytest.raises(Transport, match=r"^no answer from 'hanging\.example' within 0\.2 s$"):
+            await call("http://hanging.example/", post, CONFIG, timeout_s=BRIEF_S)
+
+    try:
+        async with trio.open_nursery() as callers:
+            for _ in range(calls):
+                callers.start_soon(hung)
+        assert len(hanging) == LOOKUPS_EACH
+        assert await call(f"http://tools.example:{port}/", post, CONFIG) == Answer(200, GOOD)
+        assert await trio.to_thread.run_sync(lambda: "free") == "free"
+    finally:
+        release.set()
+
+
 async def test_no_time_at_all_sends_nothing(served: tuple[int, list[bytes]], nursery: trio.Nursery) -> None:
     port, requests = served
-    resolver = Resolver(["127.0.0.1"])
+    resolver = Answers(["127.0.0.1"])
     with pytest.raises(Transport, match="within 0 s"):
         await call(f"http://tools.example:{port}/", post_in(nursery, resolver), CONFIG, timeout_s=0)
     assert not resolver.asked
@@ -222,7 +257,7 @@ async def over_tls(nursery: trio.Nursery, server: ssl.SSLContext, converse: Conv
 @pytest.mark.parametrize("host", ["tools.example", "TOOLS.example", "tools.example."])
 async def test_a_certificate_is_held_against_the_name(known: Certificate, host: str, nursery: trio.Nursery) -> None:
     port = await over_tls(nursery, known.server, saying(answer(GOOD)))
-    post = post_in(nursery, Resolver(["127.0.0.1"]), lambda: known.client)
+    post = post_in(nursery, Answers(["127.0.0.1"]), lambda: known.client)
     assert await call(f"https://{host}:{port}/", post, CONFIG) == Answer(200, GOOD)
     nursery.cancel_scope.cancel()
 
@@ -235,7 +270,7 @@ async def test_a_certificate_of_another_name_is_refused(known: Certificate, url:
         heard.append(await request_on(stream))
 
     port = await over_tls(nursery, known.server, converse)
-    post = post_in(nursery, Resolver(["127.0.0.1"]), lambda: known.client)
+    post = post_in(nursery, Answers(["127.0.0.1"]), lambda: known.client)
     with pytest.raises(Transport, match="certificate is not valid for"):
         await call(url.format(port), post, CONFIG)
     assert not heard
@@ -245,7 +280,7 @@ async def test_a_certificate_of_another_name_is_refused(known: Certificate, url:
 async def test_a_certificate_that_nobody_vouches_for_is_refused(known: Certificate, nursery: trio.Nursery) -> None:
     port = await over_tls(nursery, known.server, saying(answer(GOOD)))
     with pytest.raises(Transport, match="self-signed certificate"):
-        await call(f"https://tools.example:{port}/", post_in(nursery, Resolver(["127.0.0.1"])), CONFIG)
+        await call(f"https://tools.example:{port}/", post_in(nursery, Answers(["127.0.0.1"])), CONFIG)
     nursery.cancel_scope.cancel()
 
 
@@ -318,7 +353,7 @@ async def peers(says: Says = good, *, one_each: bool = False) -> AsyncIterator[t
 
     async with trio.open_nursery() as nursery:
         url: str = await nursery.start(answered_by, tolerant(converse))
-        yield Peers(urlsplit(url).port or 0, requests, over), post_in(nursery, Resolver(["127.0.0.1"]))
+        yield Peers(urlsplit(url).port or 0, requests, over), post_in(nursery, Answers(["127.0.0.1"]))
         nursery.cancel_scope.cancel()
 
 
@@ -396,7 +431,7 @@ async def test_a_connection_leads_where_the_name_leads_now(served: tuple[int, li
     """The name moved to an address where nobody listens: the connection to the old one is not used for it."""
     port, requests = served
     async with trio.open_nursery() as nursery:
-        post = post_in(nursery, Resolver(["127.0.0.1"], ["127.0.0.2"]))
+        post = post_in(nursery, Answers(["127.0.0.1"], ["127.0.0.2"]))
         await call(f"http://tools.example:{port}/", post, CONFIG)
         with pytest.raises(Transport, match="Connection refused"):
             await call(f"http://tools.example:{port}/", post, CONFIG)
@@ -444,7 +479,7 @@ async def test_a_connection_over_tls_serves_the_next_call(known: Certificate, nu
             await stream.send_all(answer(b"%d" % number))
 
     port = await over_tls(nursery, known.server, converse)
-    post = post_in(nursery, Resolver(["127.0.0.1"]), lambda: known.client)
+    post = post_in(nursery, Answers(["127.0.0.1"]), lambda: known.client)
     answers = [await call(f"https://tools.example:{port}/", post, CONFIG) for _ in range(2)]
     assert answers == [Answer(200, b"1"), Answer(200, b"2")]
     nursery.cancel_scope.cancel()
@@ -452,7 +487,7 @@ async def test_a_connection_over_tls_serves_the_next_call(known: Certificate, nu
 
 async def test_the_way_out_closes_what_it_kept_when_it_ends() -> None:
     async with peers() as (endpoint, _):
-        async with http_post_of(Resolver(["127.0.0.1"])) as post:
+        async with http_post_of(Answers(["127.0.0.1"])) as post:
             await endpoint.call(post)
         with trio.fail_after(PATIENT_S):
             while not endpoint.over:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from typing import Final
 
+import trio
 from attrs import frozen
 
 from crux.actors.extension_messages import (
@@ -21,8 +21,8 @@ from crux.actors.extension_messages import (
 )
 from crux.domain.extensions import TrustTier, installed_document, key_document
 from crux.domain.grants import grant_document
+from crux.domain.manifest_rules import check_schemas
 from crux.domain.manifests import MOST_MANIFEST_BYTES, read_manifest
-from crux.domain.outbound_config import OutboundConfig
 from crux.errors import InvalidArgument, PayloadTooLarge
 from crux.tools.schema import arg, parameters_of, parser_of, shortened
 from crux.transport.json_text import read_json
@@ -75,7 +75,7 @@ async def list_extensions(call: HttpCall) -> Reply:
         {
             "count": len(found),
             "extensions": [installed_document(installed) for installed in found],
-            "allow_unsigned_dev": OutboundConfig.from_env(os.environ).allow_unsigned,
+            "allow_unsigned_dev": call.api.services.outbound().allow_unsigned,
         }
     )
 
@@ -92,9 +92,9 @@ async def register(call: HttpCall) -> Reply:
             f'the body must be an object such as {{"manifest": {{...}}}}, got {shortened(given)}',
             data={"param": "manifest"},
         )
-    install = Install(
-        read_manifest(given["manifest"]), call.principal.passport, OutboundConfig.from_env(os.environ).allow_unsigned
-    )
+    manifest = read_manifest(given["manifest"])
+    await trio.to_thread.run_sync(check_schemas, manifest, abandon_on_cancel=True)
+    install = Install(manifest, call.principal.passport, call.api.services.outbound().allow_unsigned)
     return json_reply(installed_document(await call.ask(call.api.services.extensions, install)), 201)
 
 

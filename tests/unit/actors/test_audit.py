@@ -20,8 +20,9 @@ from crux.actors.mailbox import ASK_DEADLINE_S, LOOK_S, Mailbox
 from crux.actors.recall import Recall
 from crux.actors.supervisor import Supervised, start_all
 from crux.domain.audit import AUDIT_ENTITY, AuditEvent, audit_document
-from crux.domain.commands import Chain, Transact
+from crux.domain.commands import Chain, Put, Transact
 from crux.domain.decay import DecayPolicy
+from crux.domain.facts import Draft
 from crux.domain.manifests import Json
 from crux.domain.messages import Message
 from crux.domain.privacy import ANONYMOUS, RAW_ADMIN
@@ -42,6 +43,7 @@ class Rig:
     """The three actors over a database, and what a test may look at or break."""
 
     audit: Mailbox
+    facts: Mailbox
     recall: Mailbox
     engine: SqliteEngine
     figures: AuditFigures
@@ -81,7 +83,7 @@ async def running(directory: Path) -> AsyncIterator[Rig]:
     """A daemon's worth of the store and the AuditSink; ends as a process does that is killed: nobody is asked."""
     engine = await SqliteEngine.open(directory, DecayPolicy())
     facts, recall, audit = Mailbox("facts"), Mailbox("recall"), Mailbox("audit")
-    rig = Rig(audit, recall, engine, AuditFigures(), [], [])
+    rig = Rig(audit, facts, recall, engine, AuditFigures(), [], [])
     commit = engine.commit
 
     async def noted(commands: Sequence[Message[Any]], now_us: int) -> Outcomes:
@@ -302,6 +304,15 @@ async def test_a_commit_whose_answer_came_too_late_is_built_upon(mock_clock: tri
         gate.set()
     assert [event.ts_unix_ms for event in await rig.audit.ask(AuditTail(9))] == [0, 1, 2]
     assert rig.figures.lost.total == 1
+
+
+async def test_an_event_that_cannot_be_read_is_skipped_and_logged(rig: Rig) -> None:
+    await rig.record(called(1))
+    await rig.facts.ask(Put(Draft(AUDIT_ENTITY, "1" * 20, "{}", private=True)))
+    with structlog.testing.capture_logs() as logs:
+        assert [event.ts_unix_ms for event in await rig.audit.ask(AuditTail(9))] == [1]
+    assert [entry["place"] for entry in logs] == ["1" * 20]
+    assert rig.audit.figures.restarts == 0
 
 
 async def test_an_event_takes_about_as_many_bytes_as_is_said(rig: Rig) -> None:

@@ -307,11 +307,14 @@ async def test_an_extension_ends_with_its_grants_in_one_write_and_coming_back_re
     before = len(rig.writes())
     assert await rig.extensions.ask(Uninstall("ext.quote", "eve")) == installed
     assert len(rig.writes()) == before + 1
-    assert [record[0] for record in await rig.records() if record[1]] == [
+    assert [record[0] for record in await rig.records()] == [
         "__extension__::ext.other",
         "__extension_grant__::ext.other::alice",
     ]
-    assert sorted(record for record in await rig.records() if not record[1]) == [
+    ended = rig.writes()[-1]
+    assert isinstance(ended, Transact)
+    drafts = [step.draft for step in ended.steps if isinstance(step, Put)]
+    assert [(draft.entity, draft.value, draft.confidence) for draft in drafts] == [
         ("__extension__::ext.quote", "", 0.0),
         ("__extension_grant__::ext.quote::alice", "", 0.0),
         ("__extension_grant__::ext.quote::bob", "", 0.0),
@@ -677,6 +680,27 @@ async def test_a_record_that_cannot_be_read_is_skipped_and_logged(tmp_path: Path
     skipped = [entry["entity"] for entry in logs if entry["event"] == "a record of extensions is skipped"]
     assert sorted(skipped) == sorted(draft.entity for draft in broken)
     assert [entry["extension_id"] for entry in logs if "extension_id" in entry] == ["never"]
+
+
+@pytest.mark.parametrize("by", ["install", "uninstall"])
+async def test_a_grant_that_could_not_be_read_never_comes_to_life(tmp_path: Path, by: str) -> None:
+    """Not when its extension is installed again, nor when a later daemon can read it (Decision 26)."""
+    async with running(tmp_path) as rig:
+        await rig.install()
+        await rig.grant(passport="mallory")
+        kept = [record for record in await rig.records() if record[0].endswith("::mallory")]
+        (sound,) = [Draft(entity, "record", value, private=True) for entity, value, _ in kept]
+        if by == "install":
+            await rig.store(Draft("__extension__::ext.quote", "record", "{}", private=True))
+        else:
+            await rig.store(Draft(sound.entity, "record", "{}", private=True))
+    async with running(tmp_path) as rig:
+        if by == "uninstall":
+            await rig.extensions.ask(Uninstall("ext.quote", None))
+        await rig.install()
+    async with running(tmp_path) as rig:
+        assert await rig.extensions.ask(GrantsOf("ext.quote")) == ()
+        assert [record[0] for record in await rig.records()] == ["__extension__::ext.quote"]
 
 
 async def test_an_earlier_version_of_a_record_stays_in_the_store(rig: Rig) -> None:

@@ -12,7 +12,7 @@ from crux.domain.addresses import Reach, check_addresses, reach
 from crux.domain.endpoints import read_endpoint
 from crux.domain.outbound_refusals import EndpointNotAllowed
 
-PUBLIC = ["93.184.216.34", "1.1.1.1", "2606:4700::1111", "::ffff:1.1.1.1", "64:ff9b::101:101", "2002:101:101::1"]
+PUBLIC = ["93.184.216.34", "1.1.1.1", "2606:4700::1111", "::ffff:1.1.1.1", "64:ff9b::101:101"]
 PRIVATE = [
     "127.0.0.1",
     "127.255.255.254",
@@ -34,6 +34,7 @@ PRIVATE = [
     "64:ff9b::7f00:1",
     "64:ff9b::a00:1",
     "64:ff9b:1::101:101",
+    "2002:101:101::1",
     "2002:7f00:1::",
     "2002:a00:1::1",
     "::7f00:1",

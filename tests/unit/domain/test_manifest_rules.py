@@ -13,6 +13,7 @@ from crux.domain.extensions import TrustedKey, TrustTier
 from crux.domain.manifest_rules import (
     CAPABILITIES,
     check_extension_id,
+    check_schemas,
     check_tool_names,
     folded,
     manifest_hash,
@@ -382,23 +383,24 @@ def with_schemas(*schemas: Any) -> Manifest:
     return attrs.evolve(PROXIED, tools=tuple(declared))
 
 
+def fault(manifest: Manifest) -> str:
+    with pytest.raises(ManifestRefused) as raised:
+        check_schemas(manifest)
+    return raised.value.message
+
+
 def test_a_schema_that_is_none_is_refused_with_its_tool_and_the_reason() -> None:
-    check_tool_names(with_schemas({}, True, {"type": "array"}), (), {})
-    assert collision(with_schemas({}, {"type": "text"})) == (
+    check_schemas(with_schemas({}, True, {"type": "array"}))
+    assert fault(with_schemas({}, {"type": "text"})) == (
         "the input_schema of tool 'ext.a.t1' is no valid JSON Schema: "
         "$.type: 'text' is not valid under any of the given schemas"
     )
-    assert len(collision(with_schemas({"type": "x" * 8000}))) < SHORT
+    assert len(fault(with_schemas({"type": "x" * 8000}))) < SHORT
 
 
 def test_the_schemas_of_a_manifest_are_of_bounded_size_together() -> None:
     half = {"required": [str(at) for at in range(MOST_VALUES // 2 - 2)]}
-    check_tool_names(with_schemas(half, half), (), {})
-    assert collision(with_schemas(half, half, True)) == (
+    check_schemas(with_schemas(half, half))
+    assert fault(with_schemas(half, half, True)) == (
         f"the schemas of a manifest must hold at most {MOST_VALUES} values, got {MOST_VALUES + 1}"
     )
-
-
-def test_a_name_is_refused_before_a_schema() -> None:
-    broken = attrs.evolve(with_schemas(5), tools=(*with_schemas(5).tools, *named("x").tools))
-    assert "must have a name" in collision(broken)

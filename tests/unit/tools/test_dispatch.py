@@ -312,7 +312,7 @@ async def test_a_call_that_goes_well_is_sent_answered_and_noted(
         b"entity 'secrets::api-key' not covered by grant.allowed_prefixes_write\"],"
         b'"upstream_status":200,"elapsed_ms":1250,"request_id":"req-1800000000000000000"}'
     )
-    assert outcome.writes == (AcceptedWrite("personal::quotes::1", "quote", "v", 1.0),)
+    assert outcome.writes == (AcceptedWrite(0, "personal::quotes::1", "quote", "v", 1.0),)
     assert rig.events == [event(None)]
 
 

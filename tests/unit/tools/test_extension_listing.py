@@ -6,6 +6,9 @@ import json
 from typing import Any
 
 import pytest
+import structlog.testing
+import trio
+import trio.testing
 from attrs import evolve
 
 from crux.actors.extension_messages import Install, IssueGrant, RevokeGrant, Uninstall
@@ -19,8 +22,8 @@ from crux.domain.router import Router
 from crux.domain.surface import ExtensionNames, SurfaceMode
 from crux.domain.traces import Effect, trace_of
 from crux.tools.catalogue import CATALOGUE
-from crux.tools.listing import Listing
-from crux.tools.registry import Call, Catalogue
+from crux.tools.listing import TOOLS_S, Listing
+from crux.tools.registry import Call, Catalogue, Services
 from tests.conftest import Stack
 from tests.manifests import manifest_json, manifest_of
 from tests.rcx_tokens import ISSUED_AT, KEY, PUBLIC
@@ -130,6 +133,29 @@ async def test_a_list_is_encoded_once_for_as_long_as_nothing_changes(stack: Stac
     assert await names(listing, stack) == [TOOL]
     await stack.services.extensions.ask(Uninstall(ID, None))
     assert await names(listing, stack) == []
+
+
+async def test_a_list_comes_without_the_tools_of_extensions_where_nobody_tells_of_them(
+    deaf_services: Services, autojump_clock: trio.testing.MockClock
+) -> None:
+    with structlog.testing.capture_logs() as logs:
+        found = json.loads(await full(CATALOGUE).of(Call("alice", Viewer(("alice",)), deaf_services)))["tools"]
+    assert [entry["name"] for entry in found] == [tool.name for tool in CATALOGUE.tools]
+    assert [entry["log_level"] for entry in logs] == ["warning"]
+    assert trio.current_time() < TOOLS_S + 1
+
+
+async def test_a_list_stays_as_it_was_last_known_where_nobody_tells_of_a_change(
+    stack: Stack, deaf_services: Services, mock_clock: trio.testing.MockClock
+) -> None:
+    await install(stack)
+    await grant(stack)
+    listing = full()
+    assert await names(listing, stack) == [TOOL]
+    later = evolve(stack.services, extensions=deaf_services.extensions)
+    mock_clock.autojump_threshold = 0
+    found = json.loads(await listing.of(Call("alice", Viewer(("alice",)), later)))["tools"]
+    assert [entry["name"] for entry in found] == [TOOL]
 
 
 def permitting(*capabilities: str) -> Router:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -11,8 +11,9 @@ import pytest
 import trio
 from attrs import Factory, define, evolve
 
-from crux.actors.extension_messages import Install, IssueGrant
+from crux.actors.extension_messages import Install, IssueGrant, RevokeGrant, Uninstall
 from crux.actors.facts import FactStore
+from crux.actors.mailbox import Mailbox
 from crux.domain.commands import Chain, Transact
 from crux.domain.extensions import ExtensionGrant, InstalledExtension
 from crux.domain.facts import Fact
@@ -22,6 +23,7 @@ from crux.domain.outbound_refusals import Transport
 from crux.domain.privacy import RAW_ADMIN, PrivacyRules, Viewer
 from crux.domain.rcx_validation import examine
 from crux.domain.router import Router
+from crux.domain.windows import limited
 from crux.errors import CruxError, InvalidArgument, StorageFull, UnknownTool
 from crux.tools.extensions import DispatchFailed, ExtensionTool, Invoker, extension_tool
 from crux.tools.registry import Call, Services
@@ -56,6 +58,9 @@ class Dispatches:
     came_to: DispatchOutcome = Factory(outcome)
     refusal: CruxError | None = None
     asked: list[tuple[str, str, object, str]] = Factory(list)
+    meanwhile: Message[Any] | None = None
+    leave: Callable[[], object] = lambda: None
+    extensions: Mailbox | None = None
 
     async def dispatch(
         self, installed: InstalledExtension, grant: ExtensionGrant, tool: str, args: object, passport: str
@@ -65,12 +70,16 @@ class Dispatches:
         self.asked.append((installed.manifest.id, tool, args, passport))
         if self.refusal is not None:
             raise self.refusal
+        if self.meanwhile is not None:
+            assert self.extensions is not None
+            await self.extensions.ask(self.meanwhile)
+        self.leave()
         return self.came_to
 
 
 @pytest.fixture
-def dispatches() -> Dispatches:
-    return Dispatches()
+def dispatches(stack: Stack) -> Dispatches:
+    return Dispatches(extensions=stack.services.extensions)
 
 
 @pytest.fixture
@@ -176,7 +185,7 @@ async def test_accepted_writes_are_facts_of_one_commit(
     await grant(stack, allowed_prefixes_write=("quotes::",))
     monkeypatch.setattr(FactStore, "handle", noted)
     dispatches.came_to = outcome(
-        AcceptedWrite("quotes::1", "text", "first", 0.5), AcceptedWrite("quotes::2", "text", "second", 1.0)
+        AcceptedWrite(0, "quotes::1", "text", "first", 0.5), AcceptedWrite(1, "quotes::2", "text", "second", 1.0)
     )
     answer = json.loads(await invoker.invoke(ID, TOOL, {}, "alice"))
     assert answer["accepted_fact_writes"] == 2
@@ -188,13 +197,39 @@ async def test_accepted_writes_are_facts_of_one_commit(
         assert (fact.tenant, fact.private) == ("default", False)
 
 
-async def test_the_filter_holds_where_facts_are_stored(stack: Stack, invoker: Invoker, dispatches: Dispatches) -> None:
-    """Even where the pipeline let a write pass that it must not."""
+@pytest.mark.parametrize(
+    "change", [RevokeGrant(ID, "alice", None), Uninstall(ID, None)], ids=lambda change: type(change).__name__
+)
+async def test_what_is_granted_no_more_when_the_answer_comes_is_not_kept(
+    stack: Stack, invoker: Invoker, dispatches: Dispatches, change: Message[Any]
+) -> None:
     await install(stack)
     await grant(stack, allowed_prefixes_write=("quotes::",))
-    dispatches.came_to = outcome(AcceptedWrite("secrets::1", "k", "v", 1.0), AcceptedWrite("quotes::1", "k", "v", 1.0))
-    await invoker.invoke(ID, TOOL, {}, "alice")
-    assert not await chain(stack, "secrets::1")
+    write = AcceptedWrite(1, "quotes::1", "k", "v", 1.0)
+    dispatches.came_to = outcome(write, drop_reasons=("fact_writes[0] was dropped",))
+    dispatches.meanwhile = change
+    answer = json.loads(await invoker.invoke(ID, TOOL, {}, "alice"))
+    assert answer["result"] == {"quote": 1.0}
+    assert (answer["accepted_fact_writes"], answer["dropped_fact_writes"]) == (0, 2)
+    assert answer["drop_reasons"] == [
+        "fact_writes[0] was dropped",
+        "fact_writes[1] entity 'quotes::1' not covered by grant.allowed_prefixes_write",
+    ]
+    assert not await chain(stack, "quotes::1")
+
+
+async def test_a_caller_who_leaves_changes_nothing_about_what_is_kept(
+    stack: Stack, invoker: Invoker, dispatches: Dispatches
+) -> None:
+    """It leaves between the answer of the endpoint and the commit."""
+    await install(stack)
+    await grant(stack, allowed_prefixes_write=("quotes::",))
+    dispatches.came_to = outcome(AcceptedWrite(0, "quotes::1", "k", "v", 1.0))
+    with trio.CancelScope() as scope:
+        dispatches.leave = scope.cancel
+        await invoker.invoke(ID, TOOL, {}, "alice")
+        await trio.lowlevel.checkpoint()
+    assert scope.cancelled_caught
     assert len(await chain(stack, "quotes::1")) == 1
 
 
@@ -204,7 +239,7 @@ async def test_what_must_be_private_is_stored_private(stack: Stack, dispatches: 
     invoker = Invoker(services.extensions, services.facts, dispatches.dispatch, PrivacyRules(("quotes::",)))
     await install(stack)
     await grant(stack, allowed_prefixes_write=("quotes::",))
-    dispatches.came_to = outcome(AcceptedWrite("quotes::1", "k", "v", 1.0))
+    dispatches.came_to = outcome(AcceptedWrite(0, "quotes::1", "k", "v", 1.0))
     await invoker.invoke(ID, TOOL, {}, "alice")
     (fact,) = await chain(stack, "quotes::1")
     assert fact.private
@@ -220,7 +255,7 @@ async def test_a_store_that_takes_nothing_is_told_of(
     await install(stack)
     await grant(stack, allowed_prefixes_write=("quotes::",))
     monkeypatch.setattr(FactStore, "handle", refuse)
-    dispatches.came_to = outcome(AcceptedWrite("quotes::1", "k", "v", 1.0))
+    dispatches.came_to = outcome(AcceptedWrite(0, "quotes::1", "k", "v", 1.0))
     with pytest.raises(StorageFull):
         await invoker.invoke(ID, TOOL, {}, "alice")
     assert not await chain(stack, "quotes::1")
@@ -319,3 +354,12 @@ async def test_every_failure_on_the_way_has_one_code_and_says_what_http_would(st
         await (await found(TOOL, services)).run({}, call_on(services))
     assert refused.value.code == -32603
     assert refused.value.message == "the extension call failed with status 502: no answer from 'x' within 5 s"
+    assert refused.value.data == {"status": 502}
+
+
+async def test_a_program_is_told_when_to_come_again(stack: Stack) -> None:
+    await install(stack)
+    services = evolve(stack.services, extension_calls=Calls(limited(10, 7.5)))
+    with pytest.raises(DispatchFailed) as refused:
+        await (await found(TOOL, services)).run({}, call_on(services))
+    assert refused.value.data == {"status": 429, "retry_after_s": 8}
