@@ -91,7 +91,7 @@ class Endpoint:
                 return
         raise BenchFailed(f"{self.stuck} calls reached the endpoint, expected {stuck}")
 
-    async def _converse(self, stream: trio.SocketStream) -> None:
+    async def _converse(self, stream: trio.abc.Stream) -> None:
         async with stream:
             # A small request comes in one piece.
             while request := await stream.receive_some(65_536):
@@ -102,7 +102,7 @@ class Endpoint:
                     await trio.sleep(SLOW_S)
                 await stream.send_all(_ANSWER)
 
-    async def _hold(self, stream: trio.SocketStream) -> None:
+    async def _hold(self, stream: trio.abc.Stream) -> None:
         await self._count(1)
         try:
             await stream.receive_some(1)  # the daemon gives up
@@ -324,7 +324,10 @@ async def _by_bare_client(endpoint: Endpoint, cores: Cores, concurrency: int, se
 
 
 async def bare_client(port: int, concurrency: int, seconds: float, warmup_s: float) -> list[float]:
-    """What `load.drive` does, by the means of the daemon's way out: trio's streams and h11, each connection kept."""
+    """What `load.drive` does with an endpoint, by the means of the daemon's way out: trio's streams and h11.
+
+    Raises `BenchFailed` for an answer that is not the endpoint's, h11's own errors for what is none.
+    """
     latencies: list[float] = []
     begin = perf_counter() + warmup_s
     end = begin + seconds
@@ -347,7 +350,7 @@ async def bare_client(port: int, concurrency: int, seconds: float, warmup_s: flo
     return latencies
 
 
-async def _post_bare(stream: trio.SocketStream, http: h11.Connection, port: int) -> None:
+async def _post_bare(stream: trio.abc.Stream, http: h11.Connection, port: int) -> None:
     headers = [
         ("Host", f"{load.HOST}:{port}"),
         ("Content-Type", "application/json"),

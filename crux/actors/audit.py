@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
+from itertools import islice
 from typing import Any, Final
 
 import trio
@@ -33,18 +34,20 @@ log = get_logger("crux.audit")
 
 # Extensions whose events are counted; of more, those that were called last.
 MOST_WINDOWS: Final = 100_000
+# How long who tells of an event waits for the trail.
+RECORD_S: Final = 5.0
 # What one reading of the trail gives at most.
 MOST_TAIL: Final = 1000
 
 
 @frozen
-class RecordAudit(Message[bool]):
-    """Add an event to the trail: True once it is on disk, False where it was suppressed.
+class RecordAudit(Message[int]):
+    """Add events to the trail, in order: how many of them are on disk then; the others were suppressed.
 
-    Raises what the store raises; after a `NoAnswer` the event may be kept all the same.
+    Raises what the store raises, and none is kept; after a `NoAnswer` they may be all the same.
     """
 
-    event: AuditEvent
+    events: tuple[AuditEvent, ...]
 
 
 @frozen
@@ -52,6 +55,19 @@ class AuditTail(Message[tuple[AuditEvent, ...]]):
     """The newest `limit` events, `MOST_TAIL` at most, the oldest of them first."""
 
     limit: int
+
+
+async def record(audit: Mailbox, *events: AuditEvent) -> None:
+    """Wait until the trail has the events. Where it cannot take them that is logged, and what they tell of stands.
+
+    A cancellation in the middle of it does not leave open whether they are kept.
+    """
+    with trio.CancelScope(shield=True):
+        try:
+            await audit.ask(RecordAudit(events), deadline_s=RECORD_S)
+        except CruxError as error:
+            for event in events:
+                log.warning("an event may be missing", action=event.action, pack_id=event.pack_id, reason=error.message)
 
 
 @define
@@ -82,11 +98,12 @@ class AuditSink(BatchActor):
         self._next_place: int | None = None
 
     async def handle(self, messages: Sequence[Message[Any]]) -> Sequence[object]:
-        records = [message.event for message in messages if isinstance(message, RecordAudit)]
+        records = [message for message in messages if isinstance(message, RecordAudit)]
         recorded = iter(await self._record(records))
         return [await self._tail(message) if isinstance(message, AuditTail) else next(recorded) for message in messages]
 
-    async def _record(self, events: Sequence[AuditEvent]) -> Sequence[bool | CruxError]:
+    async def _record(self, records: Sequence[RecordAudit]) -> Sequence[int | CruxError]:
+        events = [event for record in records for event in record.events]
         now_s = trio.current_time()
         windows: dict[str, EventWindow] = {}
         lines: list[AuditEvent] = []
@@ -107,11 +124,12 @@ class AuditSink(BatchActor):
         except CruxError as error:
             # As if they had never come: the marker, if one was due, is due for the next one.
             self._figures.lost.failed(len(events), error.message)
-            return [error] * len(events)
+            return [error] * len(records)
         for pack_id, window in windows.items():
             put_latest(self._windows, pack_id, window, MOST_WINDOWS)
         self._figures.suppressed += kept.count(False)
-        return kept
+        fates = iter(kept)
+        return [sum(islice(fates, len(record.events))) for record in records]
 
     async def _append(self, lines: Sequence[AuditEvent]) -> None:
         if not lines:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection
+from functools import partial
 from typing import TypeVar
 
+from attrs import frozen
+
 from crux.actors.actor import Actor, handles
+from crux.actors.audit import record
 from crux.actors.clock import Clock
 from crux.actors.extension_messages import (
     DistrustKey,
@@ -27,7 +31,8 @@ from crux.actors.extension_state import ExtensionState
 from crux.actors.extension_trail import ChangeTrail
 from crux.actors.mailbox import Mailbox
 from crux.actors.sessions import AnnounceToolsOf
-from crux.domain.commands import CheckReadiness, Put, Records, Transact
+from crux.domain.audit import AuditEvent
+from crux.domain.commands import CheckReadiness, Head, Put, Records, Transact
 from crux.domain.extensions import (
     EXTENSION_PREFIX,
     KEY_PREFIX,
@@ -65,12 +70,21 @@ RELOAD_DEADLINE_S = 10.0
 R = TypeVar("R")
 
 
+@frozen
+class _Change:
+    """What is written, what the trail is told of it, and the grants that came or went with it."""
+
+    drafts: tuple[Draft, ...]
+    events: tuple[AuditEvent, ...]
+    grants: tuple[ExtensionGrant, ...] = ()
+
+
 class Extensions(Actor):
     """Decides every change to installs, grants and keys, and answers what they come to from memory.
 
     Owns all three as of the last commit; each is a fact, which is written before it is believed. After a write of which
-    no answer came, the next message finds the state read anew. Asks the FactStore, Recall and the AuditSink, and tells
-    the SessionRegistry. Source: extensions contract 1 and 4 to 7.
+    no answer came, the next message finds the state read anew, and what was made after all is told then. Asks the
+    FactStore, Recall and the AuditSink, and tells the SessionRegistry. Source: extensions contract 1 and 4 to 7.
     """
 
     def __init__(
@@ -85,12 +99,15 @@ class Extensions(Actor):
     ) -> None:
         self._facts = facts
         self._recall = recall
-        self._trail = ChangeTrail(audit, clock)
+        self._audit = audit
+        self._trail = ChangeTrail(clock)
         self._sessions = sessions
         self._clock = clock
         self._builtins = builtins
         self._known = ExtensionState()
         self._in_doubt = True
+        # Changes of which nobody knows yet whether the store has them.
+        self._unsettled: list[_Change] = []
         # Grants in the store that are none, by extension: what they say cannot be read, or nothing is installed.
         self._leftovers: defaultdict[str, set[str]] = defaultdict(set)
 
@@ -107,9 +124,8 @@ class Extensions(Actor):
         tier = validate(manifest, state.keys, allow_unsigned=m.allow_unsigned)
         check_tool_names(manifest, self._builtins, state.declared)
         installed = InstalledExtension(manifest, manifest_hash(manifest), tier, self._now_ms(), m.by)
-        await self._keep(extension_draft(installed, m.by), *self._without_leftovers(manifest.id, m.by))
-        state.add(installed)
-        await self._trail.installed(installed, m.by)
+        drafts = extension_draft(installed, m.by), *self._without_leftovers(manifest.id, m.by)
+        await self._make(_Change(drafts, self._trail.installed(installed, m.by)), partial(state.add, installed))
         return installed
 
     @handles(Uninstall)
@@ -120,10 +136,9 @@ class Extensions(Actor):
         entities = [extension_entity(m.extension_id)]
         entities += [grant_entity(grant.extension_id, grant.passport_fpr) for grant in grants]
         removals = [removal_draft(entity, m.by) for entity in entities]
-        await self._keep(*removals, *self._without_leftovers(m.extension_id, m.by))
-        state.remove(m.extension_id)
-        self._announce(*grants)
-        await self._trail.uninstalled(installed, grants, m.by)
+        drafts = *removals, *self._without_leftovers(m.extension_id, m.by)
+        change = _Change(drafts, self._trail.uninstalled(installed, grants, m.by), grants)
+        await self._make(change, partial(state.remove, m.extension_id))
         return installed
 
     @handles(ListExtensions)
@@ -145,9 +160,8 @@ class Extensions(Actor):
         check_key(m.passport_fpr, key)
         if m.passport_fpr not in keys:
             _check_room(len(keys), MOST_KEYS, "keys are in the keyring: remove one first")
-        await self._keep(key_draft(m.passport_fpr, key, m.by))
-        keys[m.passport_fpr] = key
-        await self._trail.trusted(m.passport_fpr, key, m.by)
+        change = _Change((key_draft(m.passport_fpr, key, m.by),), self._trail.trusted(m.passport_fpr, key, m.by))
+        await self._make(change, partial(keys.update, {m.passport_fpr: key}))
         return key
 
     @handles(DistrustKey)
@@ -155,9 +169,9 @@ class Extensions(Actor):
         keys = (await self._state()).keys
         if (key := keys.get(m.passport_fpr)) is None:
             raise NotFound(f"key {shown(m.passport_fpr)} is not in the keyring")
-        await self._keep(removal_draft(key_entity(m.passport_fpr), m.by))
-        del keys[m.passport_fpr]
-        await self._trail.distrusted(m.passport_fpr, key, m.by)
+        removal = removal_draft(key_entity(m.passport_fpr), m.by)
+        change = _Change((removal,), self._trail.distrusted(m.passport_fpr, key, m.by))
+        await self._make(change, partial(keys.pop, m.passport_fpr))
         return key
 
     @handles(IssueGrant)
@@ -182,10 +196,8 @@ class Extensions(Actor):
         of_extension = len(state.grants_of(m.extension_id))
         _check_room(of_extension, MOST_GRANTS_EACH, "grants of this extension exist: revoke one first")
         _check_room(state.grants, MOST_GRANTS, "grants exist: revoke one first")
-        await self._keep(grant_draft(grant, m.by))
-        state.grant(grant)
-        self._announce(grant)
-        await self._trail.granted(grant, m.by)
+        change = _Change((grant_draft(grant, m.by),), self._trail.granted(grant, m.by), (grant,))
+        await self._make(change, partial(state.grant, grant))
         return grant
 
     @handles(RevokeGrant)
@@ -194,10 +206,9 @@ class Extensions(Actor):
         grant = state.standing(m.extension_id, m.passport_fpr).grant
         if grant is None:
             raise NotFound(f"passport {shown(m.passport_fpr)} has no grant for extension {shown(m.extension_id)}")
-        await self._keep(removal_draft(grant_entity(m.extension_id, m.passport_fpr), m.by))
-        state.revoke(grant)
-        self._announce(grant)
-        await self._trail.revoked(grant, m.by)
+        removal = removal_draft(grant_entity(m.extension_id, m.passport_fpr), m.by)
+        change = _Change((removal,), self._trail.revoked(grant, m.by), (grant,))
+        await self._make(change, partial(state.revoke, grant))
         return grant
 
     @handles(GrantsOf)
@@ -232,6 +243,11 @@ class Extensions(Actor):
                     log.warning("a grant of no installed extension is ignored", extension_id=grant.extension_id)
                     self._leave_over(grant_entity(grant.extension_id, grant.passport_fpr))
             self._known, self._in_doubt = state, False
+        while self._unsettled:
+            change = self._unsettled[0]
+            if await self._was_made(change):
+                await self._tell(change)
+            self._unsettled.pop(0)
         return self._known
 
     def _leave_over(self, entity: str) -> None:
@@ -253,19 +269,29 @@ class Extensions(Actor):
                     self._leave_over(fact.entity)
         return found
 
-    async def _keep(self, *drafts: Draft) -> None:
-        """Write records, all or none of them; raises what the store raises."""
+    async def _make(self, change: _Change, believe: Callable[[], object]) -> None:
+        """Write a change, all of it or nothing, and only then believe and tell it; raises what the store raises."""
         try:
-            await self._facts.ask(Transact(tuple(map(Put, drafts))))
+            await self._facts.ask(Transact(tuple(map(Put, change.drafts))))
         except (NoAnswer, ActorFailed):
             self._in_doubt = True
+            self._unsettled.append(change)
             raise
+        believe()
+        await self._tell(change)
 
-    def _announce(self, *grants: ExtensionGrant) -> None:
-        """Have the agents whose tools changed hear of it, those that listen: a busy registry is no reason to wait."""
-        owners = frozenset(owner_key(grant.passport_fpr, None) for grant in grants)
+    async def _was_made(self, change: _Change) -> bool:
+        first = change.drafts[0]
+        head = await self._recall.ask(Head(first.entity, first.key), deadline_s=RELOAD_DEADLINE_S)
+        return head is not None and head.value == first.value
+
+    async def _tell(self, change: _Change) -> None:
+        """Have the agents whose tools changed hear of it, those that listen, and the trail."""
+        owners = frozenset(owner_key(grant.passport_fpr, None) for grant in change.grants)
+        # A busy registry is no reason to wait.
         if owners and not self._sessions.tell(AnnounceToolsOf(owners)):
             log.warning("agents were not told that their tools changed", agents=len(owners))
+        await record(self._audit, *change.events)
 
     def _now_ms(self) -> int:
         return self._clock.now_us() // 1000

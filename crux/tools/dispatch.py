@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import count
-from typing import Final, Protocol
+from typing import Protocol
 
 import msgspec
 import trio
 from attrs import field, frozen
 
-from crux.actors.audit import RecordAudit
+from crux.actors.audit import RecordAudit, record
 from crux.actors.clock import Clock
 from crux.actors.limiter import Admit
 from crux.actors.mailbox import Mailbox
@@ -32,13 +32,9 @@ from crux.domain.outbound import (
 )
 from crux.domain.outbound_config import OutboundConfig
 from crux.domain.outbound_refusals import CANCELLED, audit_reason
-from crux.errors import CruxError
 from crux.logs import get_logger
 
 log = get_logger("crux.dispatch")
-
-# How long a call that has come to its end may wait for the audit, also when nobody waits for the call any more.
-AUDIT_S: Final = 5.0
 
 
 class Post(Protocol):
@@ -76,12 +72,13 @@ class Dispatcher:
         try:
             outcome = await self._attempt(installed, grant, tool, args, passport)
         except Exception as error:
-            await self._record(self._event(installed, tool, passport, audit_reason(error)))
+            await record(self.audit, self._event(installed, tool, passport, audit_reason(error)))
             raise
         except BaseException:
-            self.audit.tell(RecordAudit(self._event(installed, tool, passport, CANCELLED)))
+            if not self.audit.tell(RecordAudit((self._event(installed, tool, passport, CANCELLED),))):
+                log.warning("a call that was given up is missing in the audit", extension_id=installed.manifest.id)
             raise
-        await self._record(self._event(installed, tool, passport, None))
+        await record(self.audit, self._event(installed, tool, passport, None))
         return outcome
 
     async def _attempt(
@@ -132,14 +129,3 @@ class Dispatcher:
             outcome="ok" if ok else "rejected",
             detail=Json(msgspec.json.encode(detail).decode()),
         )
-
-    async def _record(self, event: AuditEvent) -> None:
-        """Wait until the audit has the event. Where it cannot take it, that is logged, and the call goes on."""
-        # Shielded, so that a cancellation in the middle of it does not leave open whether the event is kept.
-        with trio.CancelScope(deadline=trio.current_time() + AUDIT_S, shield=True) as scope:
-            try:
-                await self.audit.ask(RecordAudit(event))
-            except CruxError as error:
-                log.warning("an event is missing in the audit", action=event.action, reason=error.message)
-        if scope.cancelled_caught:
-            log.warning("an event may be missing in the audit", action=event.action, reason="no answer in time")

@@ -25,7 +25,7 @@ async def test_the_newest_50_events_are_shown_the_oldest_of_them_first(
     http: httpx.AsyncClient, who: Who, audit: Mailbox
 ) -> None:
     for number in range(51):
-        await audit.ask(RecordAudit(AuditEvent(action=f"a{number}", pack_id="ext.quote", ts_unix_ms=number)))
+        await audit.ask(RecordAudit((AuditEvent(action=f"a{number}", pack_id="ext.quote", ts_unix_ms=number),)))
     answer = await http.get("/v1/console/integrations", headers=who(scopes="admin:read"))
     assert answer.status_code == 200
     assert [event["action"] for event in answer.json()["audit_tail"]] == [f"a{number}" for number in range(1, 51)]
@@ -43,7 +43,7 @@ async def test_an_event_is_shown_with_what_it_says_and_packs_are_none(
         outcome="installed",
         detail=Json('{"trust_tier":"unknown"}'),
     )
-    await audit.ask(RecordAudit(event))
+    await audit.ask(RecordAudit((event,)))
     shown = (await http.get("/v1/console/integrations", headers=who())).json()
     capabilities = shown.pop("allowed_capabilities")
     assert shown == {

@@ -50,10 +50,10 @@ class Rig:
     sinks: list[AuditSink]
     batches: list[Sequence[Message[Any]]]
 
-    async def record(self, event: AuditEvent) -> bool:
-        return await self.audit.ask(RecordAudit(event))
+    async def record(self, event: AuditEvent) -> int:
+        return await self.audit.ask(RecordAudit((event,)))
 
-    async def record_many(self, events: Sequence[AuditEvent]) -> list[bool]:
+    async def record_many(self, events: Sequence[AuditEvent]) -> list[int]:
         return [await self.record(event) for event in events]
 
     async def actions(self) -> list[str]:
@@ -67,7 +67,7 @@ class Rig:
 
     def tell(self, *events: AuditEvent) -> None:
         for event in events:
-            self.audit.tell(RecordAudit(event))
+            self.audit.tell(RecordAudit((event,)))
 
     @contextmanager
     def full_disk(self) -> Iterator[None]:
@@ -270,7 +270,7 @@ async def test_a_store_that_cannot_be_read_fails_the_asker_and_not_the_actor(rig
         raise StorageUnavailable("the disk is away")
 
     read_now, rig.engine.read_now = rig.engine.read_now, unreadable
-    for message in (RecordAudit(called()), AuditTail(1)):
+    for message in (RecordAudit((called(),)), AuditTail(1)):
         with pytest.raises(StorageUnavailable):
             await rig.audit.ask(message)
     rig.engine.read_now = read_now

@@ -15,7 +15,7 @@ import trio.testing
 from attrs import define
 
 from crux.actors import extensions as extensions_module
-from crux.actors.audit import AuditFigures, AuditSink, AuditTail
+from crux.actors.audit import RECORD_S, AuditFigures, AuditSink, AuditTail
 from crux.actors.extension_messages import (
     DistrustKey,
     GrantsOf,
@@ -31,7 +31,6 @@ from crux.actors.extension_messages import (
     TrustKey,
     Uninstall,
 )
-from crux.actors.extension_trail import AUDIT_DEADLINE_S
 from crux.actors.extensions import Extensions
 from crux.actors.facts import FactStore
 from crux.actors.mailbox import ASK_DEADLINE_S, LOOK_S, Mailbox
@@ -54,7 +53,6 @@ from crux.domain.extensions import (
 from crux.domain.facts import Draft
 from crux.domain.grants import grant_draft
 from crux.domain.manifest_rules import manifest_hash
-from crux.domain.manifests import Manifest
 from crux.domain.messages import Message
 from crux.domain.privacy import RAW_ADMIN
 from crux.domain.streams import StreamLimits, owner_key
@@ -537,7 +535,7 @@ async def listening(rig: Rig, agent: str) -> Outbox:
 async def told(*listeners: Outbox) -> list[bool]:
     """Which of the agents were told by now that their tools changed; what waited for them is taken."""
     await trio.testing.wait_all_tasks_blocked()
-    return [listener.holds(LIST_CHANGED) and await listener.take() == LIST_CHANGED for listener in listeners]
+    return [listener.holds(LIST_CHANGED) and LIST_CHANGED in await listener.take() for listener in listeners]
 
 
 async def test_agents_hear_that_their_tools_changed(rig: Rig) -> None:
@@ -624,36 +622,44 @@ async def test_what_was_not_kept_has_not_happened(rig: Rig, change: Message[obje
     assert await everything(rig) != before
 
 
+@pytest.mark.parametrize("lands", [True, False])
 async def test_a_write_without_an_answer_is_looked_up_before_anything_else(
-    rig: Rig, mock_clock: trio.testing.MockClock
+    rig: Rig, mock_clock: trio.testing.MockClock, lands: bool
 ) -> None:
+    """Where it was made after all, the trail and the agent hear of it then."""
+    await rig.install()
+    alice, before = await listening(rig, "alice"), await rig.trail()
     commit, gate = rig.engine.commit, trio.Event()
 
     async def keep_back(commands: Sequence[Message[Any]], now_us: int) -> Outcomes:
         rig.engine.commit = commit
         await gate.wait()
-        return await commit(commands, now_us)
+        return await commit(commands, now_us) if lands else [StorageFull("the disk is full")] * len(commands)
 
-    async def install_too_late() -> None:
+    async def grant_too_late() -> None:
         with pytest.raises(NoAnswer):
-            await rig.install()
+            await rig.grant()
 
     rig.engine.commit = keep_back
     async with trio.open_nursery() as waiting:
-        waiting.start_soon(install_too_late)
+        waiting.start_soon(grant_too_late)
         await trio.testing.wait_all_tasks_blocked()
         mock_clock.jump(ASK_DEADLINE_S + LOOK_S)
-    found: list[Manifest] = []
+    found: list[ExtensionGrant] = []
 
     async def show() -> None:
-        found.append((await rig.extensions.ask(ShowExtension("ext.quote"))).manifest)
+        found.extend(await rig.extensions.ask(GrantsOf("ext.quote")))
 
     async with trio.open_nursery() as waiting:
         waiting.start_soon(show)
         await trio.testing.wait_all_tasks_blocked()
         assert not found
         gate.set()
-    assert found == [manifest_of(manifest_json())]
+    assert [grant.passport_fpr for grant in found] == (["alice"] if lands else [])
+    assert await told(alice) == [lands]
+    assert await rig.tool_names() == (["ext.quote.daily"] if lands else [])
+    *known, last = await rig.trail()
+    assert (known == before and last[0] == "extension_grant_added") if lands else [*known, last] == before
 
 
 async def test_a_record_that_cannot_be_read_is_skipped_and_logged(tmp_path: Path) -> None:
@@ -722,22 +728,18 @@ async def test_an_event_that_is_not_kept_is_logged_and_the_change_stands(
                 waiting.start_soon(rig.install)
                 while not rig.audit.report().depth:
                     await trio.lowlevel.checkpoint()
-                mock_clock.jump(AUDIT_DEADLINE_S + LOOK_S)
+                mock_clock.jump(RECORD_S + LOOK_S)
         assert [(entry["action"], entry["pack_id"]) for entry in logs] == [("extension_install", "ext.quote")]
         assert (await rig.extensions.ask(ShowExtension("ext.quote"))).manifest.id == "ext.quote"
 
 
-async def test_events_for_which_the_trail_has_no_room_are_logged(tmp_path: Path) -> None:
-    async with running(tmp_path, audit_capacity=2) as rig:
+async def test_all_that_ends_with_an_extension_is_one_message_for_the_trail(tmp_path: Path) -> None:
+    async with running(tmp_path, audit_capacity=1) as rig:
         await rig.install()
         for passport in "abc":
             await rig.grant(passport=passport)
-        with structlog.testing.capture_logs() as logs:
-            await rig.extensions.ask(Uninstall("ext.quote", None))
-        lost = [entry for entry in logs if entry["event"] == "an audit event was not kept"]
-        assert [entry["action"] for entry in lost] == ["extension_grant_removed"]
-        assert [event[0] for event in await rig.trail()][-3:] == [
+        await rig.extensions.ask(Uninstall("ext.quote", None))
+        assert [event[0] for event in await rig.trail()][-4:] == [
             "extension_uninstall",
-            "extension_grant_removed",
-            "extension_grant_removed",
+            *["extension_grant_removed"] * 3,
         ]
