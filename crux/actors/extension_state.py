@@ -20,6 +20,8 @@ class ExtensionState:
         self.keys: dict[str, TrustedKey] = {}
         self.grants = 0
         self._installed: dict[str, InstalledExtension] = {}
+        # What all who are granted an extension share.
+        self._granted_tools: dict[str, tuple[GrantedTool, ...]] = {}
         # By extension, then by passport.
         self._grants: dict[str, dict[str, ExtensionGrant]] = {}
         # Every name that a tool answers to: its extension and the declared name.
@@ -32,7 +34,11 @@ class ExtensionState:
         self.add_all((installed,))
 
     def add_all(self, extensions: Iterable[InstalledExtension]) -> None:
-        self._installed.update((installed.manifest.id, installed) for installed in extensions)
+        for installed in extensions:
+            self._installed[installed.manifest.id] = installed
+            self._granted_tools[installed.manifest.id] = tuple(
+                GrantedTool(installed, tool) for tool in _tools_of(installed)
+            )
         self._installed = dict(sorted(self._installed.items()))
         self._names = _names_of(self._installed.values())
 
@@ -40,7 +46,7 @@ class ExtensionState:
         """Forget an extension, and with it what was granted of it (Decision 26)."""
         for grant in self.grants_of(extension_id):
             self.revoke(grant)
-        del self._installed[extension_id]
+        del self._installed[extension_id], self._granted_tools[extension_id]
         self._names = _names_of(self._installed.values())
 
     def grant(self, grant: ExtensionGrant) -> None:
@@ -94,10 +100,10 @@ class ExtensionState:
             tools = self._tools[passport_fpr] = tuple(
                 sorted(
                     (
-                        GrantedTool(self._installed[extension_id], tool)
+                        one
                         for extension_id in granted
-                        for tool in _tools_of(self._installed[extension_id])
-                        if self._grants[extension_id][passport_fpr].allows(tool.name)
+                        for one in self._granted_tools[extension_id]
+                        if self._grants[extension_id][passport_fpr].allows(one.tool.name)
                     ),
                     key=lambda one: one.tool.name,
                 )

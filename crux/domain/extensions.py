@@ -86,7 +86,8 @@ class ExtensionGrant:
         return not self.allowed_tool_names or tool in self.allowed_tool_names
 
 
-@frozen
+# The hash of all that a manifest says is worth keeping.
+@frozen(cache_hash=True)
 class GrantedTool:
     """A tool that somebody's grant reaches, and the extension that brings it."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import msgspec
 
@@ -25,6 +25,8 @@ from crux.tools.registry import Call, Catalogue, Tool
 
 # Encoded lists that are kept: a dynamic surface makes one for each choice of tools.
 VARIANTS_KEPT = 64
+# Encoded tools of extensions that are kept.
+ENTRIES_KEPT = 4096
 # What a list waits for the tools of extensions.
 TOOLS_S = 2.0
 
@@ -50,11 +52,11 @@ class Listing:
         self._router = router
         self._mode = mode
         self._ledger = ledger
-        self._extension_names = extension_names
         self._entries = {tool.name: msgspec.json.encode(tool.listing(router)) for tool in catalogue.tools}
         self._meta = b"" if router is None else b',"_meta":' + msgspec.json.encode({"crux": router.stamp()})
         self._permitted: dict[tuple[bool, bool], Sequence[Tool]] = {}
-        self._granted: OrderedDict[str, tuple[_Granted, Sequence[ListedExtensionTool]]] = OrderedDict()
+        self._granted: OrderedDict[str, _Granted] = OrderedDict()
+        self._listed = lru_cache(ENTRIES_KEPT)(partial(listed, names=extension_names, router=router))
         self._encode = lru_cache(VARIANTS_KEPT)(self._encode_once)
 
     async def of(self, call: Call) -> bytes:
@@ -90,23 +92,14 @@ class Listing:
         passport = call.extension_passport
         if passport is None:
             return ()
-        known, tools = self._granted.get(passport, ((), ()))
         try:
             granted = await call.services.extensions.ask(ToolsFor(passport), deadline_s=TOOLS_S)
+            put_latest(self._granted, passport, granted, MOST_CALLERS)
         except CruxError as error:
             # Hosts drop a server whose list fails, and the tools of the catalogue are there all the same.
             log.warning("the tools of extensions are listed as they were last known", reason=error.message)
-            granted = known
-        if not granted:
-            self._granted.pop(passport, None)
-            return ()
-        if known is not granted:  # the same tuple comes back for as long as nothing changes
-            tools = [
-                listed(one, self._extension_names, self._router)
-                for one in granted
-                if one.tool.name not in self._catalogue.by_name
-            ]
-            put_latest(self._granted, passport, (granted, tools), MOST_CALLERS)
+            granted = self._granted.get(passport, ())
+        tools = [self._listed(one) for one in granted if one.tool.name not in self._catalogue.by_name]
         if self._router is None:
             return tools
         return [tool for tool in tools if self._router.decide(tool.declared, now_s=now_s).authorised]

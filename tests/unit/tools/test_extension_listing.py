@@ -187,3 +187,12 @@ async def test_a_dynamic_surface_shows_what_was_called_lately(stack: Stack) -> N
     trace = trace_of(TOOL, Effect.TOOL_DISPATCH, {}, b"{}", ok=True, ts_us=stack.clock.now_us())
     stack.services.traces.tell(RecordTrace("alice", trace))
     assert await names(Listing(NOTHING, None, SurfaceMode.DYNAMIC), stack) == [TOOL]
+
+
+async def test_agents_with_like_grants_share_one_list(stack: Stack) -> None:
+    await install(stack)
+    await grant(stack)
+    await grant(stack, "bob")
+    listing = full()
+    one, other = [await listing.of(Call(agent, Viewer((agent,)), stack.services)) for agent in ("alice", "bob")]
+    assert one is other
