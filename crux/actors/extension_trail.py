@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import msgspec
 from attrs import frozen
 
 from crux.actors.clock import Clock
@@ -53,7 +52,7 @@ class ChangeTrail:
             actor=by or OPERATOR,
             version=installed.manifest.version,
             outcome=action.removeprefix("extension_") + "ed",
-            detail=_json(detail),
+            detail=Json.of(detail),
         )
 
     def _of_grant(self, outcome: str, grant: ExtensionGrant, by: str | None) -> AuditEvent:
@@ -63,7 +62,7 @@ class ChangeTrail:
             ts_unix_ms=self._now_ms(),
             actor=by or OPERATOR,
             outcome=outcome,
-            detail=_json(terms_document(grant)),
+            detail=Json.of(terms_document(grant)),
         )
 
     def _of_key(self, outcome: str, passport_fpr: str, key: TrustedKey, by: str | None) -> AuditEvent:
@@ -73,12 +72,8 @@ class ChangeTrail:
             ts_unix_ms=self._now_ms(),
             actor=by or OPERATOR,
             outcome=outcome,
-            detail=_json({"passport_fpr": passport_fpr, "trust_tier": key.trust_tier}),
+            detail=Json.of({"passport_fpr": passport_fpr, "trust_tier": key.trust_tier}),
         )
 
     def _now_ms(self) -> int:
         return self.clock.now_us() // 1000
-
-
-def _json(detail: Mapping[str, object]) -> Json:
-    return Json(msgspec.json.encode(detail).decode())

@@ -14,8 +14,9 @@ from crux.cli.inputs import InputFile
 from crux.cli.lazy import Failed
 from crux.domain.decay import Horizon
 from crux.domain.privacy import reserved_prefix
+from crux.domain.raw_json import LONE_SURROGATE, NUL
 from crux.errors import CruxError, InvalidArgument
-from crux.transport.json_text import LONE_SURROGATE, NUL, holds_nul, too_deep, with_lone_surrogates
+from crux.transport.json_text import holds_nul, too_deep, with_lone_surrogates
 
 BATCH_FACTS = 500
 # Well under the daemon's limit for a body, 16 MiB. A fact that is larger goes alone.

@@ -6,10 +6,9 @@ import attrs
 from attrs import frozen
 
 from crux.config.declaration import Declaration, Group, declarations, masked, shown
-from crux.config.extensions import CALL_MEANINGS
 from crux.config.settings import Settings
 from crux.config.sources import CONFIG_PATH_ENV, Loaded
-from crux.domain.outbound_config import VARIABLES, OutboundConfig, is_malformed
+from crux.domain.outbound_config import KNOBS, Knob, OutboundConfig
 
 _INTRODUCTION = f"""\
 # Configuration
@@ -80,25 +79,25 @@ def describe(loaded: Loaded) -> list[Row]:
 
 
 def describe_calls(environ: Mapping[str, str]) -> list[Row]:
-    """What calls to extensions are bound by. A value that is malformed has no effect, and its source says so."""
+    """What calls of extensions are bound by. A value that is malformed has no effect, and its source says so."""
     config = OutboundConfig.from_env(environ)
     return [
         Row(
             name=f"extensions_{name}",
-            env=variable,
+            env=knob.env,
             file=None,
             value=shown(getattr(config, name)),
-            source=_source(name, variable, environ),
-            meaning=CALL_MEANINGS[name].replace("`", ""),
+            source=_source(knob, environ.get(knob.env, "")),
+            meaning=knob.meaning.replace("`", ""),
         )
-        for name, variable in VARIABLES.items()
+        for name, knob in KNOBS.items()
     ]
 
 
-def _source(name: str, variable: str, environ: Mapping[str, str]) -> str:
-    if not (text := environ.get(variable, "")).strip():
+def _source(knob: Knob, text: str) -> str:
+    if not text.strip():
         return "default"
-    return f"default, since env {variable} is malformed" if is_malformed(name, text) else f"env {variable}"
+    return f"default, since env {knob.env} is malformed" if knob.read(text) is None else f"env {knob.env}"
 
 
 def reference_markdown() -> str:
@@ -127,8 +126,5 @@ def _chapter(group: Group) -> str:
 
 def _calls() -> str:
     default = OutboundConfig()
-    rows = [
-        f"| `{variable}` | {shown(getattr(default, name))} | {CALL_MEANINGS[name]} |"
-        for name, variable in VARIABLES.items()
-    ]
+    rows = [f"| `{knob.env}` | {shown(getattr(default, name))} | {knob.meaning} |" for name, knob in KNOBS.items()]
     return "\n".join([_CALLS, "| Variable | Default | Meaning |", "|---|---|---|", *rows, ""])

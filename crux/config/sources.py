@@ -15,14 +15,16 @@ from attrs import field, frozen
 from crux.config import parsers
 from crux.config.declaration import Declaration, declarations
 from crux.config.settings import Settings
-from crux.domain.outbound_config import VARIABLES
+from crux.domain.outbound_config import KNOBS
 from crux.errors import SettingError
 
 CONFIG_PATH_ENV = "CORECRUXD_CONFIG_PATH"
 
 _PREFIXES = ("CRUX_", "CORECRUX_", "CORECRUXD_")
 # Variables that commands read and the daemon does not, and those that it reads for each call of an extension.
-_OTHERS = frozenset({CONFIG_PATH_ENV, "CRUX_MCP_URL", "CORECRUX_LOOPBACK_TOKEN", *VARIABLES.values()})
+_OTHERS = frozenset(
+    {CONFIG_PATH_ENV, "CRUX_MCP_URL", "CORECRUX_LOOPBACK_TOKEN", *(knob.env for knob in KNOBS.values())}
+)
 _ALIKE = 0.75
 
 _SECTION = "daemon"

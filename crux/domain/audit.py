@@ -88,7 +88,7 @@ def suppression_marker(crossing: AuditEvent, count: int, silent_before: int) -> 
         actor=crossing.actor,
         version=crossing.version,
         outcome="suppressed",
-        detail=Json(msgspec.json.encode(detail).decode()),
+        detail=Json.of(detail),
     )
 
 

@@ -62,6 +62,10 @@ class Json:
 
     text: str
 
+    @classmethod
+    def of(cls, value: object) -> Json:
+        return cls(msgspec.json.encode(value).decode())
+
 
 @frozen
 class Entry:

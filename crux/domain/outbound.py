@@ -5,9 +5,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Sequence
-from itertools import accumulate
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -29,12 +27,12 @@ from crux.domain.outbound_refusals import (
     ToolNotInManifest,
     UpstreamError,
 )
+from crux.domain.raw_json import MOST_NESTED, is_too_deep, string_fault
 
 # Characters of an answer that is not a success, as its refusal quotes it.
 MOST_QUOTED: Final = 512
 # Writes of one answer: all of them are stored in one transaction.
 MOST_WRITES: Final = 1000
-MOST_NESTED: Final = 200
 
 
 @frozen
@@ -188,13 +186,15 @@ def response_in(answer: Answer) -> Response:
         raise _malformed("the body is empty")
     try:
         answer.body.decode()  # no string of `result` is looked at otherwise
-        _check_strings(answer.body)
+        if (fault := string_fault(answer.body)) is not None:
+            raise _malformed(fault)
         response = _decode(answer.body)
     except RecursionError:
         raise _malformed(f"nested deeper than {MOST_NESTED}") from None
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise _malformed(str(error)) from error
-    _check_nesting(answer.body)
+    if is_too_deep(answer.body):
+        raise _malformed(f"nested deeper than {MOST_NESTED}")
     if len(response.fact_writes) > MOST_WRITES:
         raise _malformed(f"expected at most {MOST_WRITES} fact_writes, got {len(response.fact_writes)}")
     return response
@@ -236,36 +236,3 @@ def _not_covered(index: int, entity: str) -> str:
 
 def _malformed(what: str) -> MalformedResponse:
     return MalformedResponse(f"upstream returned malformed response: {what}")
-
-
-_NUL = rb"\u0000"
-_HIGH = rb"\\u[dD][89abAB][0-9a-fA-F]{2}"
-_LOW = rb"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
-_LONE_SURROGATE = re.compile(rb"%b(?!%b)|(?<!%b)%b" % (_HIGH, _LOW, _HIGH, _LOW))
-
-
-def _check_strings(body: bytes) -> None:
-    """Refuse NUL and lone surrogates, which JSON can write as escapes only."""
-    if rb"\u" not in body:
-        return
-    # An escaped backslash begins no escape.
-    escapes = body.replace(rb"\\", b"__")
-    if _NUL in escapes:
-        raise _malformed(r"text must not hold NUL (\u0000)")
-    if _LONE_SURROGATE.search(escapes):
-        raise _malformed(r"text must be Unicode without lone surrogates (\ud800 to \udfff)")
-
-
-_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"')
-_BRACKETS: Final = b"[]{}"
-_NO_BRACKETS: Final = bytes(set(range(256)) - set(_BRACKETS))
-_STEPS: Final[Callable[[int], int]] = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}.__getitem__
-
-
-def _check_nesting(body: bytes) -> None:
-    """Refuse what is nested too deep for readers further on; `body` is JSON."""
-    if body.count(b"[") + body.count(b"{") <= MOST_NESTED:
-        return
-    brackets = _STRING.sub(b"", body).translate(None, _NO_BRACKETS)
-    if max(accumulate(map(_STEPS, brackets)), default=0) > MOST_NESTED:
-        raise _malformed(f"nested deeper than {MOST_NESTED}")

@@ -13,17 +13,6 @@ from crux.domain.manifest_rules import ALLOW_UNSIGNED
 
 ALLOW_PLAIN_HTTP: Final = "CORECRUXD_EXTENSIONS_ALLOW_PLAIN_HTTP"
 
-# The variable of each member of `OutboundConfig`.
-VARIABLES: Final[Mapping[str, str]] = {
-    "timeout_s": "CORECRUXD_EXTENSIONS_TIMEOUT_SECONDS",
-    "max_request_bytes": "CORECRUXD_EXTENSIONS_MAX_REQUEST_BYTES",
-    "max_response_bytes": "CORECRUXD_EXTENSIONS_MAX_RESPONSE_BYTES",
-    "default_rate_per_min": "CORECRUXD_EXTENSIONS_DEFAULT_RATE_PER_MIN",
-    "allow_plain_http": ALLOW_PLAIN_HTTP,
-    "allow_unsigned": ALLOW_UNSIGNED,
-    "private_hosts": PRIVATE_HOSTS,
-}
-
 _TRUE: Final = frozenset({"1", "true", "yes", "on"})
 _UNSIGNED = re.compile(r"\+?[0-9]+", re.ASCII)
 _MOST_UNSIGNED: Final = 2**64 - 1
@@ -45,13 +34,8 @@ class OutboundConfig:
     @classmethod
     def from_env(cls, environ: Mapping[str, str]) -> OutboundConfig:
         """What the environment asks for; a value that is malformed counts as unset (seed 002 section 5.3)."""
-        given = {name: read(environ.get(VARIABLES[name], "")) for name, read in _READERS.items()}
+        given = {name: knob.read(environ.get(knob.env, "")) for name, knob in KNOBS.items()}
         return cls(**{name: value for name, value in given.items() if value is not None})
-
-
-def is_malformed(name: str, text: str) -> bool:
-    """Whether `text` has no effect on the member `name`."""
-    return _READERS[name](text) is None
 
 
 def _unsigned(text: str) -> int | None:
@@ -72,12 +56,47 @@ def _hosts(text: str) -> frozenset[str]:
     return frozenset(host.strip().lower() for host in text.split(",") if host.strip())
 
 
-_READERS: Final[Mapping[str, Callable[[str], Any]]] = {
-    "timeout_s": _unsigned,
-    "max_request_bytes": _unsigned,
-    "max_response_bytes": _unsigned,
-    "default_rate_per_min": _unsigned,
-    "allow_plain_http": _switch,
-    "allow_unsigned": _switch,
-    "private_hosts": _hosts,
+@frozen
+class Knob:
+    """One variable: `read` gives None for a value that is malformed."""
+
+    env: str
+    read: Callable[[str], Any]
+    meaning: str
+
+
+# By the member of `OutboundConfig` that it is for.
+KNOBS: Final[Mapping[str, Knob]] = {
+    "timeout_s": Knob(
+        "CORECRUXD_EXTENSIONS_TIMEOUT_SECONDS",
+        _unsigned,
+        "Seconds for a whole call: resolving, connecting, TLS, sending and reading. Over HTTP never more than "
+        "`CORECRUXD_REQUEST_TIMEOUT_SECS`.",
+    ),
+    "max_request_bytes": Knob(
+        "CORECRUXD_EXTENSIONS_MAX_REQUEST_BYTES",
+        _unsigned,
+        "Largest request in bytes, with all that is around the arguments.",
+    ),
+    "max_response_bytes": Knob(
+        "CORECRUXD_EXTENSIONS_MAX_RESPONSE_BYTES",
+        _unsigned,
+        "Largest answer in bytes; a manifest can only lower it.",
+    ),
+    "default_rate_per_min": Knob(
+        "CORECRUXD_EXTENSIONS_DEFAULT_RATE_PER_MIN",
+        _unsigned,
+        "Calls a minute of one passport to one extension, for grants without a rate.",
+    ),
+    "allow_plain_http": Knob(
+        ALLOW_PLAIN_HTTP, _switch, "Whether endpoints may be called without TLS, for development."
+    ),
+    "allow_unsigned": Knob(
+        ALLOW_UNSIGNED, _switch, "Whether manifests without a signature may be installed, for development."
+    ),
+    "private_hosts": Knob(
+        PRIVATE_HOSTS,
+        _hosts,
+        "Names (comma list) that may lead to loopback and private addresses; `*` is every name.",
+    ),
 }

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from itertools import count
 from typing import Protocol
 
-import msgspec
 import trio
 from attrs import field, frozen
 
@@ -127,5 +126,5 @@ class Dispatcher:
             actor=passport,
             version=manifest.version,
             outcome="ok" if ok else "rejected",
-            detail=Json(msgspec.json.encode(detail).decode()),
+            detail=Json.of(detail),
         )

@@ -11,15 +11,13 @@ from typing import Any
 
 import msgspec
 
+from crux.domain.raw_json import LONE_SURROGATE, MOST_NESTED, NUL
 from crux.errors import InvalidArgument, ParseError
 from crux.logs import redact_text
 
-MOST_NESTED = 200
 # Each takes many times the bytes that it is written with, and everybody's time: a body has room for millions, which
 # would hold the daemon up for seconds.
 MOST_CONTAINERS = 100_000
-NUL = "text must not hold NUL (\\u0000)"
-LONE_SURROGATE = "text must be Unicode without lone surrogates (\\ud800 to \\udfff)"
 
 _COMPLAINT_LENGTH = 200
 # One that nothing ends goes to the end of the text, so that the search never begins again within it.

@@ -7,10 +7,9 @@ from typing import Any
 
 import msgspec
 
+from crux.domain.raw_json import LONE_SURROGATE, NUL
 from crux.errors import CruxError, InvalidArgument
 from crux.transport.json_text import (
-    LONE_SURROGATE,
-    NUL,
     check_containers,
     check_nesting,
     holds_nul,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from crux.domain.raw_json import NUL
 from crux.errors import InvalidArgument
 from crux.tools.facts import instant_us
 from crux.tools.schema import shortened
-from crux.transport.json_text import NUL
 
 # Python itself refuses to read much longer ones.
 _INTEGER = re.compile(r"-?[0-9]{1,1000}", re.ASCII)

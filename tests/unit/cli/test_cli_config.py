@@ -3,7 +3,7 @@ import json
 import pytest
 
 from crux.config import Settings, declarations
-from crux.domain.outbound_config import VARIABLES
+from crux.domain.outbound_config import KNOBS
 from tests.unit.cli.conftest import Cli
 
 
@@ -23,7 +23,7 @@ def test_every_setting_is_shown_with_its_source(cli: Cli) -> None:
 def test_json_has_the_same_rows(cli: Cli) -> None:
     result = cli("config", "--json", CORECRUXD_HTTP_PORT="4711")
     found = rows(result.stdout)
-    assert len(found) == len(declarations(Settings)) + len(VARIABLES)
+    assert len(found) == len(declarations(Settings)) + len(KNOBS)
     assert found["CORECRUXD_HTTP_PORT"] == {
         "name": "http_port",
         "env": "CORECRUXD_HTTP_PORT",

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from crux.domain.manifests import Entry, EntryKind, Manifest, Safety
 from crux.domain.outbound import (
-    MOST_NESTED,
     MOST_QUOTED,
     MOST_WRITES,
     AcceptedWrite,
@@ -36,6 +35,7 @@ from crux.domain.outbound_refusals import (
     UpstreamError,
     audit_reason,
 )
+from crux.domain.raw_json import MOST_NESTED
 from crux.errors import RateLimited
 
 DEFAULT = OutboundConfig()

@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from crux.domain.raw_json import MOST_NESTED
 from crux.errors import InvalidArgument, ParseError
-from crux.transport.json_text import MOST_NESTED, read_json, refusal_of, with_lone_surrogates
+from crux.transport.json_text import read_json, refusal_of, with_lone_surrogates
 
 values: st.SearchStrategy[Any] = st.recursive(
     st.none()

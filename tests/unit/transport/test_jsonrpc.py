@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from crux.domain.raw_json import MOST_NESTED
 from crux.errors import InvalidArgument, ParseError
-from crux.transport.json_text import MOST_CONTAINERS, MOST_NESTED
+from crux.transport.json_text import MOST_CONTAINERS
 from crux.transport.jsonrpc import (
     BadText,
     error_response,
