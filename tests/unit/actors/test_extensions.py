@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import structlog.testing
 import trio
 import trio.testing
-from attrs import define
 
 from crux.actors import extensions as extensions_module
-from crux.actors.audit import RECORD_S, AuditFigures, AuditSink, AuditTail
 from crux.actors.extension_messages import (
     DistrustKey,
     GrantsOf,
     Install,
-    IssueGrant,
     ListExtensions,
     ListKeys,
     Lookup,
@@ -31,143 +26,19 @@ from crux.actors.extension_messages import (
     TrustKey,
     Uninstall,
 )
-from crux.actors.extensions import Extensions
-from crux.actors.facts import FactStore
-from crux.actors.mailbox import ASK_DEADLINE_S, LOOK_S, Mailbox
-from crux.actors.outbox import Outbox
-from crux.actors.recall import Recall
-from crux.actors.sessions import LIST_CHANGED, OpenStream, SessionRegistry
-from crux.actors.supervisor import RestartPolicy, Supervised, start_all
 from crux.domain.audit import OPERATOR
-from crux.domain.commands import Chain, Put, Records, Transact
-from crux.domain.decay import DecayPolicy
+from crux.domain.commands import Put, Transact
 from crux.domain.extensions import (
     MOST_TEXT,
     ExtensionGrant,
     InstalledExtension,
     TrustedKey,
     TrustTier,
-    extension_draft,
-    key_draft,
 )
-from crux.domain.facts import Draft
-from crux.domain.grants import grant_draft
 from crux.domain.manifest_rules import manifest_hash
-from crux.domain.messages import Message
-from crux.domain.privacy import RAW_ADMIN
-from crux.domain.streams import StreamLimits, owner_key
-from crux.errors import Conflict, InvalidArgument, NoAnswer, NotFound, StorageFull
-from crux.storage.engine import SqliteEngine
-from crux.storage.writer import Outcomes
-from tests.conftest import HandClock
+from crux.errors import Conflict, InvalidArgument, NotFound
 from tests.manifests import PUBLIC_KEY_HEX, SIGNER, manifest_json, manifest_of, recipe_json, signed
-
-NOW_MS = HandClock().us // 1000
-
-
-@define
-class Rig:
-    """The actor and those that it asks, over a database."""
-
-    extensions: Mailbox
-    facts: Mailbox
-    recall: Mailbox
-    audit: Mailbox
-    sessions: Mailbox
-    engine: SqliteEngine
-    batches: list[Sequence[Message[Any]]]
-
-    async def install(self, document: dict[str, Any] | None = None, by: str | None = None) -> InstalledExtension:
-        return await self.extensions.ask(Install(manifest_of(document or manifest_json()), by, allow_unsigned=True))
-
-    async def grant(self, extension_id: str = "ext.quote", passport: str = "alice", **terms: Any) -> ExtensionGrant:
-        return await self.extensions.ask(IssueGrant(extension_id=extension_id, passport_fpr=passport, **terms))
-
-    async def trust(self, fingerprint: str = SIGNER, tier: TrustTier = TrustTier.COMMUNITY_REVIEWED) -> TrustedKey:
-        return await self.extensions.ask(TrustKey(fingerprint, PUBLIC_KEY_HEX, tier, "", None))
-
-    async def tool_names(self, passport: str = "alice") -> list[str]:
-        return [granted.tool.name for granted in await self.extensions.ask(ToolsFor(passport))]
-
-    async def trail(self) -> list[tuple[str, str, str, str, str, Any]]:
-        return [
-            (event.action, event.pack_id, event.actor, event.version, event.outcome, json.loads(event.detail.text))
-            for event in await self.audit.ask(AuditTail(1000))
-            if event.detail is not None
-        ]
-
-    async def records(self) -> list[tuple[str, str, float]]:
-        """What the store holds now under the names of extensions: entity, value and confidence."""
-        kept = [
-            fact
-            for prefix in ("__extension__::", "__extension_grant__::", "__trusted_key__::")
-            for fact in await self.recall.ask(Records(prefix))
-        ]
-        assert all(fact.private and fact.tenant == "default" and fact.key == "record" for fact in kept)
-        return [(fact.entity, fact.value, fact.confidence) for fact in kept]
-
-    async def store(self, *drafts: Draft) -> None:
-        await self.facts.ask(Transact(tuple(map(Put, drafts))))
-
-    def writes(self) -> list[Message[Any]]:
-        """What was committed of extensions, in order; the trail apart."""
-        return [
-            command
-            for batch in self.batches
-            for command in batch
-            if isinstance(command, Transact)
-            and not any(isinstance(step, Put) and step.draft.entity.startswith("__audit__") for step in command.steps)
-        ]
-
-    @contextmanager
-    def full_disk(self) -> Iterator[None]:
-        commit = self.engine.commit
-
-        async def refuse(commands: Sequence[Message[Any]], now_us: int) -> Outcomes:
-            await trio.lowlevel.checkpoint()
-            return [StorageFull("the disk is full")] * len(commands)
-
-        self.engine.commit = refuse
-        yield
-        self.engine.commit = commit
-
-
-@asynccontextmanager
-async def running(directory: Path, *, audit_capacity: int = 1024, audits: bool = True) -> AsyncIterator[Rig]:
-    """The four actors; ends as a process does that is killed. With `audits` False nobody reads the audit's mailbox."""
-    engine = await SqliteEngine.open(directory, DecayPolicy())
-    facts, recall, extensions = Mailbox("facts"), Mailbox("recall"), Mailbox("extensions")
-    audit, sessions, clock = Mailbox("audit", audit_capacity), Mailbox("sessions"), HandClock()
-    rig = Rig(extensions, facts, recall, audit, sessions, engine, [])
-    commit = engine.commit
-
-    async def noted(commands: Sequence[Message[Any]], now_us: int) -> Outcomes:
-        rig.batches.append(commands)
-        return await commit(commands, now_us)
-
-    engine.commit = noted
-    sink = Supervised(audit, lambda: AuditSink(facts, recall, AuditFigures()))
-
-    def build() -> Extensions:
-        return Extensions(facts, recall, audit, sessions, clock, builtins={"store_fact", "ext.builtin"})
-
-    async with trio.open_nursery() as nursery:
-        if not audits:
-            nursery.start_soon(audit.keep_time)
-        await start_all(
-            nursery,
-            [
-                Supervised(facts, lambda: FactStore(engine, clock)),
-                Supervised(recall, lambda: Recall(engine)),
-                *([sink] if audits else []),
-                Supervised(sessions, SessionRegistry),
-                Supervised(extensions, build),
-            ],
-            RestartPolicy(backoff_s=0),
-        )
-        yield rig
-        nursery.cancel_scope.cancel()
-    engine.close()
+from tests.unit.actors.extension_rig import NOW_MS, Rig, listening, running, were_told
 
 
 @pytest.fixture
@@ -528,218 +399,16 @@ async def test_a_tool_is_found_by_its_name_and_by_the_one_without_dots(rig: Rig)
 # --- who hears of it
 
 
-async def listening(rig: Rig, agent: str) -> Outbox:
-    return (await rig.sessions.ask(OpenStream(owner_key(agent, None), StreamLimits(0, 0), None))).outbox
-
-
-async def told(*listeners: Outbox) -> list[bool]:
-    """Which of the agents were told by now that their tools changed; what waited for them is taken."""
-    await trio.testing.wait_all_tasks_blocked()
-    return [listener.holds(LIST_CHANGED) and LIST_CHANGED in await listener.take() for listener in listeners]
-
-
 async def test_agents_hear_that_their_tools_changed(rig: Rig) -> None:
     both = await listening(rig, "alice"), await listening(rig, "bob")
     await rig.install()
-    assert await told(*both) == [False, False], "an install alone changes nobody's tools"
+    assert await were_told(*both) == [False, False], "an install alone changes nobody's tools"
     await rig.grant()
-    assert await told(*both) == [True, False]
+    assert await were_told(*both) == [True, False]
     await rig.extensions.ask(RevokeGrant("ext.quote", "alice", None))
-    assert await told(*both) == [True, False]
+    assert await were_told(*both) == [True, False]
     await rig.grant()
     await rig.grant(passport="bob")
-    assert await told(*both) == [True, True]
+    assert await were_told(*both) == [True, True]
     await rig.extensions.ask(Uninstall("ext.quote", None))
-    assert await told(*both) == [True, True]
-
-
-# --- the store
-
-
-async def everything(rig: Rig) -> tuple[object, ...]:
-    listed = await rig.extensions.ask(ListExtensions())
-    grants = [await rig.extensions.ask(GrantsOf(one.manifest.id)) for one in listed]
-    keys = await rig.extensions.ask(ListKeys())
-    return (listed, grants, keys, await rig.extensions.ask(ToolsFor("alice")), await rig.trail())
-
-
-async def test_all_of_it_is_there_after_a_kill(tmp_path: Path) -> None:
-    async with running(tmp_path) as rig:
-        await rig.install(by="bob")
-        await rig.install(recipe_json("gone"))
-        await rig.grant(allowed_prefixes_write=("q::",))
-        await rig.grant(passport="gone")
-        await rig.trust()
-        await rig.trust("gone")
-        await rig.extensions.ask(Uninstall("gone", None))
-        await rig.extensions.ask(RevokeGrant("ext.quote", "gone", None))
-        await rig.extensions.ask(DistrustKey("gone", None))
-        before = await everything(rig)
-    async with running(tmp_path) as rig:
-        assert await everything(rig) == before
-        with pytest.raises(Conflict):
-            await rig.install()
-
-
-async def test_all_of_it_is_there_after_the_actor_failed(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    await rig.install()
-    await rig.grant()
-    before = await everything(rig)
-
-    def fail(*_: object) -> None:
-        raise ZeroDivisionError("a bug")
-
-    with monkeypatch.context() as patch, structlog.testing.capture_logs():
-        patch.setattr(extensions_module, "check_extension_id", fail)
-        with pytest.raises(Exception, match="internal error"):
-            await rig.install(recipe_json("b"))
-    assert await everything(rig) == before
-    assert rig.extensions.figures.restarts == 1
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        Install(manifest_of(manifest_json("ext.other", ("ext.other",))), None, allow_unsigned=True),
-        Uninstall("ext.quote", None),
-        IssueGrant(extension_id="ext.quote", passport_fpr="bob"),
-        RevokeGrant("ext.quote", "alice", None),
-        TrustKey("other", PUBLIC_KEY_HEX, TrustTier.UNKNOWN, "", None),
-        TrustKey(SIGNER, PUBLIC_KEY_HEX, TrustTier.FIRST_PARTY, "", None),
-        DistrustKey(SIGNER, None),
-    ],
-    ids=lambda change: type(change).__name__,
-)
-async def test_what_was_not_kept_has_not_happened(rig: Rig, change: Message[object]) -> None:
-    await rig.install()
-    await rig.grant()
-    await rig.trust()
-    before = await everything(rig)
-    with rig.full_disk(), pytest.raises(StorageFull):
-        await rig.extensions.ask(change)
-    assert await everything(rig) == before
-    await rig.extensions.ask(change)
-    assert await everything(rig) != before
-
-
-@pytest.mark.parametrize("lands", [True, False])
-async def test_a_write_without_an_answer_is_looked_up_before_anything_else(
-    rig: Rig, mock_clock: trio.testing.MockClock, lands: bool
-) -> None:
-    """Where it was made after all, the trail and the agent hear of it then."""
-    await rig.install()
-    alice, before = await listening(rig, "alice"), await rig.trail()
-    commit, gate = rig.engine.commit, trio.Event()
-
-    async def keep_back(commands: Sequence[Message[Any]], now_us: int) -> Outcomes:
-        rig.engine.commit = commit
-        await gate.wait()
-        return await commit(commands, now_us) if lands else [StorageFull("the disk is full")] * len(commands)
-
-    async def grant_too_late() -> None:
-        with pytest.raises(NoAnswer):
-            await rig.grant()
-
-    rig.engine.commit = keep_back
-    async with trio.open_nursery() as waiting:
-        waiting.start_soon(grant_too_late)
-        await trio.testing.wait_all_tasks_blocked()
-        mock_clock.jump(ASK_DEADLINE_S + LOOK_S)
-    found: list[ExtensionGrant] = []
-
-    async def show() -> None:
-        found.extend(await rig.extensions.ask(GrantsOf("ext.quote")))
-
-    async with trio.open_nursery() as waiting:
-        waiting.start_soon(show)
-        await trio.testing.wait_all_tasks_blocked()
-        assert not found
-        gate.set()
-    assert [grant.passport_fpr for grant in found] == (["alice"] if lands else [])
-    assert await told(alice) == [lands]
-    assert await rig.tool_names() == (["ext.quote.daily"] if lands else [])
-    *known, last = await rig.trail()
-    assert (known == before and last[0] == "extension_grant_added") if lands else [*known, last] == before
-
-
-async def test_a_record_that_cannot_be_read_is_skipped_and_logged(tmp_path: Path) -> None:
-    manifest = manifest_of(recipe_json("a"))
-    installed = InstalledExtension(manifest, manifest_hash(manifest), TrustTier.UNKNOWN, 1)
-    key = TrustedKey(PUBLIC_KEY_HEX, TrustTier.UNKNOWN, 1)
-    grant = ExtensionGrant(extension_id="a", passport_fpr="alice", granted_at_unix_ms=1)
-    orphan = ExtensionGrant(extension_id="never", passport_fpr="alice", granted_at_unix_ms=1)
-    broken = [
-        Draft("__extension__::broken", "record", "{}", private=True),
-        Draft("__extension__::other", "record", extension_draft(installed, None).value, private=True),
-        Draft("__extension_grant__::a::bob", "record", "no JSON", private=True),
-        Draft("__trusted_key__::short", "record", '{"passport_fpr":"short","public_key_hex":"ab"}', private=True),
-    ]
-    sound = [extension_draft(installed, None), key_draft("p", key, None), grant_draft(grant, None)]
-    async with running(tmp_path) as rig:
-        await rig.store(*broken, *sound, grant_draft(orphan, None))
-    with structlog.testing.capture_logs() as logs:
-        async with running(tmp_path) as rig:
-            assert await rig.extensions.ask(ListExtensions()) == (installed,)
-            assert await rig.extensions.ask(GrantsOf("a")) == (grant,)
-            assert await rig.extensions.ask(GrantsOf("never")) == ()
-            assert await rig.extensions.ask(ListKeys()) == (("p", key),)
-    skipped = [entry["entity"] for entry in logs if entry["event"] == "a record of extensions is skipped"]
-    assert sorted(skipped) == sorted(draft.entity for draft in broken)
-    assert [entry["extension_id"] for entry in logs if "extension_id" in entry] == ["never"]
-
-
-@pytest.mark.parametrize("by", ["install", "uninstall"])
-async def test_a_grant_that_could_not_be_read_never_comes_to_life(tmp_path: Path, by: str) -> None:
-    """Not when its extension is installed again, nor when a later daemon can read it (Decision 26)."""
-    async with running(tmp_path) as rig:
-        await rig.install()
-        await rig.grant(passport="mallory")
-        kept = [record for record in await rig.records() if record[0].endswith("::mallory")]
-        (sound,) = [Draft(entity, "record", value, private=True) for entity, value, _ in kept]
-        if by == "install":
-            await rig.store(Draft("__extension__::ext.quote", "record", "{}", private=True))
-        else:
-            await rig.store(Draft(sound.entity, "record", "{}", private=True))
-    async with running(tmp_path) as rig:
-        if by == "uninstall":
-            await rig.extensions.ask(Uninstall("ext.quote", None))
-        await rig.install()
-    async with running(tmp_path) as rig:
-        assert await rig.extensions.ask(GrantsOf("ext.quote")) == ()
-        assert [record[0] for record in await rig.records()] == ["__extension__::ext.quote"]
-
-
-async def test_an_earlier_version_of_a_record_stays_in_the_store(rig: Rig) -> None:
-    await rig.install()
-    await rig.extensions.ask(Uninstall("ext.quote", "eve"))
-    chain = await rig.recall.ask(Chain("__extension__::ext.quote", "record", RAW_ADMIN))
-    assert [(bool(fact.value), fact.version, fact.actor) for fact in chain] == [(True, 1, None), (False, 2, "eve")]
-
-
-# --- the trail
-
-
-async def test_an_event_that_is_not_kept_is_logged_and_the_change_stands(
-    tmp_path: Path, mock_clock: trio.testing.MockClock
-) -> None:
-    async with running(tmp_path, audits=False) as rig:
-        with structlog.testing.capture_logs() as logs:
-            async with trio.open_nursery() as waiting:
-                waiting.start_soon(rig.install)
-                while not rig.audit.report().depth:
-                    await trio.lowlevel.checkpoint()
-                mock_clock.jump(RECORD_S + LOOK_S)
-        assert [(entry["action"], entry["pack_id"]) for entry in logs] == [("extension_install", "ext.quote")]
-        assert (await rig.extensions.ask(ShowExtension("ext.quote"))).manifest.id == "ext.quote"
-
-
-async def test_all_that_ends_with_an_extension_is_one_message_for_the_trail(tmp_path: Path) -> None:
-    async with running(tmp_path, audit_capacity=1) as rig:
-        await rig.install()
-        for passport in "abc":
-            await rig.grant(passport=passport)
-        await rig.extensions.ask(Uninstall("ext.quote", None))
-        assert [event[0] for event in await rig.trail()][-4:] == [
-            "extension_uninstall",
-            *["extension_grant_removed"] * 3,
-        ]
+    assert await were_told(*both) == [True, True]
