@@ -17,7 +17,7 @@ from crux.domain.endpoints import Endpoint
 # crosses with the end of it: nobody could tell whether that one arrived.
 KEPT_S: Final = 4.0
 # Connections that no call uses; with more of them the oldest is closed.
-MOST_KEPT: Final = 64
+MOST_KEPT: Final = 256
 
 
 @frozen(eq=False)

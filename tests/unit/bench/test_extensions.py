@@ -53,7 +53,7 @@ async def test_the_bare_client_calls_the_endpoint_again_and_again_on_one_connect
 async def test_the_bare_client_takes_no_other_answer() -> None:
     ours, theirs = memory_stream_pair()
     await theirs.send_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
-    with pytest.raises(BenchFailed, match="the endpoint answered b'{}'"):
+    with pytest.raises(BenchFailed, match=r"the endpoint answered b'\{\}'"):
         await _post_bare(ours, h11.Connection(h11.CLIENT), 80)
 
 
