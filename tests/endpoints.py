@@ -23,6 +23,7 @@ from tests.upstream import answered_by
 Converse = Callable[[trio.abc.Stream], Awaitable[object]]
 
 BODY = b'{"tool":"t"}'
+PARTY = ("ext.quote", "alice")
 GOOD = b'{"result":1}'
 CAP = 1000
 # Long enough for any answer that comes at all.
@@ -72,7 +73,7 @@ async def posted(
         outcome: Answer | DispatchRefused
         try:
             outcome = await post_in(nursery)(
-                read_endpoint(f"{url}/x"), BODY, timeout_s=timeout_s, max_response_bytes=cap, config=config
+                read_endpoint(f"{url}/x"), BODY, party=PARTY, timeout_s=timeout_s, max_response_bytes=cap, config=config
             )
         except DispatchRefused as error:
             outcome = error
@@ -109,7 +110,7 @@ async def refusal(converse: Converse, **given: object) -> DispatchRefused:
 
 
 async def call(url: str, post: HttpPost, config: OutboundConfig, timeout_s: float = PATIENT_S) -> Answer:
-    return await post(read_endpoint(url), BODY, timeout_s=timeout_s, max_response_bytes=CAP, config=config)
+    return await post(read_endpoint(url), BODY, party=PARTY, timeout_s=timeout_s, max_response_bytes=CAP, config=config)
 
 
 class Answers:

@@ -14,12 +14,14 @@ class Install(Message[InstalledExtension]):
     """Install one version of an extension; inert until something is granted.
 
     Refused in this order (extensions contract 4): an id that no extension may have, one that is installed already
-    (`Conflict`), a manifest that the rules refuse (`InvalidArgument`), a tool's name that is taken.
+    (`Conflict`), a manifest that the rules refuse (`InvalidArgument`), a tool's name that is taken, and what the caller
+    found wrong with the schemas, which takes too long to be looked for here.
     """
 
     manifest: Manifest
     by: str | None
     allow_unsigned: bool = False
+    schemas_fault: str | None = None
 
 
 @frozen

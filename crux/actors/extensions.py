@@ -54,6 +54,7 @@ from crux.domain.extensions import (
 from crux.domain.facts import Draft, Fact
 from crux.domain.grants import GRANT_PREFIX, check_grant, grant_draft, grant_entity, grant_kept_in, granted_extension
 from crux.domain.manifest_rules import check_extension_id, check_tool_names, manifest_hash, validate
+from crux.domain.manifests import ManifestRefused
 from crux.domain.streams import owner_key
 from crux.errors import ActorFailed, Conflict, InvalidArgument, NoAnswer, NotFound
 from crux.logs import get_logger
@@ -123,6 +124,8 @@ class Extensions(Actor):
         _check_room(len(state.installed), MOST_EXTENSIONS, "extensions are installed: uninstall one first")
         tier = validate(manifest, state.keys, allow_unsigned=m.allow_unsigned)
         check_tool_names(manifest, self._builtins, state.declared)
+        if m.schemas_fault is not None:
+            raise ManifestRefused(m.schemas_fault)
         installed = InstalledExtension(manifest, manifest_hash(manifest), tier, self._now_ms(), m.by)
         drafts = extension_draft(installed, m.by), *self._without_leftovers(manifest.id, m.by)
         await self._make(_Change(drafts, self._trail.installed(installed, m.by)), partial(state.add, installed))
@@ -255,7 +258,7 @@ class Extensions(Actor):
         self._leftovers[granted_extension(entity)].add(entity)
 
     def _without_leftovers(self, extension_id: str, by: str | None) -> list[Draft]:
-        return [removal_draft(entity, by) for entity in sorted(self._leftovers[extension_id])]
+        return [removal_draft(entity, by) for entity in sorted(self._leftovers.get(extension_id, ()))]
 
     async def _read(self, prefix: str, read: Callable[[Fact], R]) -> list[R]:
         """Every record under a prefix. What cannot be read is logged, and is as if it were not there."""

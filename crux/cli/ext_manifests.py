@@ -11,9 +11,9 @@ from crux.cli import show
 from crux.cli.inputs import InputFile, text
 from crux.cli.text import safe
 from crux.domain.extensions import TrustedKey, TrustTier, check_key
-from crux.domain.manifest_rules import check_extension_id, check_schemas, check_tool_names, manifest_hash
+from crux.domain.manifest_rules import check_extension_id, check_tool_names, manifest_hash, schemas_fault
 from crux.domain.manifest_rules import validate as check
-from crux.domain.manifests import EntryKind, Manifest, read_manifest
+from crux.domain.manifests import EntryKind, Manifest, ManifestRefused, read_manifest
 from crux.domain.outbound import endpoint_of
 from crux.domain.outbound_config import OutboundConfig
 from crux.domain.outbound_refusals import DispatchRefused
@@ -55,7 +55,8 @@ def validate(
     check_extension_id(manifest.id)
     check(manifest, dict(trusted), allow_unsigned=allow_unsigned)
     check_tool_names(manifest, CATALOGUE.by_name, {})
-    check_schemas(manifest)
+    if (fault := schemas_fault(manifest)) is not None:
+        raise ManifestRefused(fault)
     signer = manifest.signature.passport_fpr if manifest.signature else None
     found = manifest_hash(manifest)
     doubts = calls_refused(manifest)

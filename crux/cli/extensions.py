@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import IO
 
 import click
@@ -14,7 +15,7 @@ from crux.cli.ext_keys import keygen, keys, sign
 from crux.cli.ext_manifests import json_in, manifest_in, validate
 from crux.cli.ext_wire import EXTENSIONS, as_json_option, at, path_of
 from crux.cli.inputs import InputFile, standard_input, text
-from crux.cli.text import safe
+from crux.cli.text import one_line, safe
 from crux.errors import InvalidArgument
 
 # The audit trail is a part of this answer (extensions contract 12).
@@ -117,7 +118,7 @@ def install(api: Api, *, file: IO[bytes], as_json: bool) -> None:
         return
     installed = api.read(Installed, answer)
     manifest = installed.manifest
-    click.echo(f"installed {safe(_title(manifest))}, trust {installed.trust_tier}, {installed.manifest_hash}")
+    click.echo(f"installed {one_line(_title(manifest))}, trust {installed.trust_tier}, {installed.manifest_hash}")
     click.echo(f"nobody can call it yet: crux ext grant {safe(manifest.id)} PASSPORT", err=True)
 
 
@@ -163,7 +164,7 @@ def show_(api: Api, *, extension_id: str, as_json: bool) -> None:
         return
     installed = api.read(Installed, answer)
     manifest = installed.manifest
-    click.secho(safe(f"{_title(manifest)}  {manifest.name}"), bold=True)
+    click.secho(one_line(f"{_title(manifest)}  {manifest.name}"), bold=True)
     by = f" by {installed.installed_by_passport}" if installed.installed_by_passport else ""
     lines = {
         "summary": manifest.summary,
@@ -177,9 +178,9 @@ def show_(api: Api, *, extension_id: str, as_json: bool) -> None:
     }
     for name, value in lines.items():
         if value:
-            click.echo(f"    {name:<10}{safe(value)}")
+            click.echo(f"    {name:<10}{one_line(value)}")
     for tool in manifest.tools:
-        click.echo(f"    {'tool':<10}{safe(f'{tool.name}: {tool.description}')}")
+        click.echo(f"    {'tool':<10}{one_line(f'{tool.name}: {tool.description}')}")
 
 
 @ext.command(short_help="Remove an extension and its grants.")
@@ -195,9 +196,9 @@ def remove(api: Api, *, extension_id: str, as_json: bool) -> None:
     if as_json:
         show.document({"extension_id": extension_id, "removed": True, "grants_ended": ended})
         return
-    click.echo(f"removed {safe(_title(installed.manifest))}")
+    click.echo(f"removed {one_line(_title(installed.manifest))}")
     for each in ended:
-        click.echo(f"ended the grant of {safe(each.passport_fpr)}: {safe(terms(each))}")
+        click.echo(f"ended the grant of {one_line(each.passport_fpr)}: {one_line(terms(each))}")
 
 
 @ext.command(short_help="Call a tool.")
@@ -229,7 +230,7 @@ def invoke(api: Api, *, extension_id: str, tool: str, given: str, acting: str | 
         f"kept {kept} fact writes, dropped {dropped}; {outcome.elapsed_ms} ms, {safe(outcome.request_id)}", err=True
     )
     for reason in outcome.drop_reasons:
-        click.echo(f"dropped: {safe(reason)}", err=True)
+        click.echo(f"dropped: {one_line(reason)}", err=True)
 
 
 @ext.command(short_help="Show the newest lines of the audit trail.")
@@ -250,7 +251,7 @@ def audit(api: Api, *, as_json: bool) -> None:
             event.action.removeprefix("extension_"),
             event.pack_id,
             event.actor,
-            ", ".join(f"{name} {_brief(value)}" for name, value in event.detail.items() if value not in (None, [])),
+            one_line(_about(event.detail)),
         )
         for event in api.read(Trail, answer).audit_tail
     ]
@@ -258,6 +259,10 @@ def audit(api: Api, *, as_json: bool) -> None:
         show.table(("time", "event", "extension", "actor", "detail"), rows)
     else:
         click.echo("the audit trail is empty", err=True)
+
+
+def _about(detail: Mapping[str, object]) -> str:
+    return ", ".join(f"{name} {_brief(value)}" for name, value in detail.items() if value not in (None, []))
 
 
 def _brief(value: object) -> str:

@@ -50,7 +50,8 @@ _NEVER_V6: Final = tuple(
         (
             "::/128",  # unspecified
             "fe80::/10",  # link-local
-            "fd00:ec2::254/128",  # metadata, AWS
+            "fd00:ec2::/32",  # metadata, credentials and time, AWS
+            "fd00:c1::a9fe:a9fe/128",  # metadata, Oracle
             "fd20:ce::254/128",  # metadata, Google
             "fd00:42::42/128",  # metadata, Scaleway
             "ff00::/8",  # multicast

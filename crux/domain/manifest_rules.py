@@ -12,7 +12,7 @@ from crux.domain.bounds import NAME_SHOWN
 from crux.domain.extensions import TrustedKey, TrustTier
 from crux.domain.manifest_signing import manifest_hash, signing_payload, verified_tier
 from crux.domain.manifests import SCHEMA, EntryKind, Manifest, ManifestRefused
-from crux.domain.tool_schemas import MOST_VALUES, measure, schema_fault
+from crux.domain.tool_schemas import MOST_VALUES, measure, schema_fault, takes_an_object
 from crux.errors import InvalidArgument
 
 __all__ = [
@@ -20,10 +20,10 @@ __all__ = [
     "CAPABILITIES",
     "ManifestRefused",
     "check_extension_id",
-    "check_schemas",
     "check_tool_names",
     "folded",
     "manifest_hash",
+    "schemas_fault",
     "signing_payload",
     "validate",
 ]
@@ -49,6 +49,9 @@ CAPABILITIES: Final = (
 TOOL_PREFIX: Final = "ext."
 _REQUIRED = ("id", "name", "version", "publisher_passport_fpr")
 _MANIFEST_ID = re.compile(r"[A-Za-z0-9._-]+")
+# What clients take as a name, and the form without dots of it.
+MOST_NAME: Final = 128
+_TOOL_NAME = re.compile(rf"[A-Za-z0-9._-]{{1,{MOST_NAME}}}")
 _EXTENSION_ID = re.compile(r"[a-z0-9._-]{1,128}")
 # The first are words of routes beside which an id of that name could not be reached; clients resolve the last two.
 _TAKEN_IDS = frozenset({"keys", "registry", "register", "install-from-registry", ".", ".."})
@@ -104,14 +107,17 @@ def validate(manifest: Manifest, keyring: Mapping[str, TrustedKey], *, allow_uns
 def check_tool_names(manifest: Manifest, builtins: Collection[str], others: Mapping[str, str]) -> None:
     """Raise `ManifestRefused` for a tool that no client could call, or take for another (Decision 49).
 
-    `builtins` are the daemon's own tools, `others` those of the other extensions, each with the extension's id. A
-    schema that is no valid JSON Schema is refused too: some clients drop a whole list for it.
+    `builtins` are the daemon's own tools, `others` those of the other extensions, each with the extension's id.
     """
     taken = {folded(name): f"'{_shown(name)}' of extension '{owner}'" for name, owner in others.items()}
     taken |= {folded(name): f"the built-in tool '{name}'" for name in builtins}
     for tool in manifest.tools:
         if not tool.name.startswith(TOOL_PREFIX) or tool.name == TOOL_PREFIX:
             raise ManifestRefused(f"tool '{_shown(tool.name)}' must have a name that starts with '{TOOL_PREFIX}'")
+        if not _TOOL_NAME.fullmatch(tool.name):
+            raise ManifestRefused(
+                f"tool '{_shown(tool.name)}' must have a name of at most {MOST_NAME} letters, digits, '.', '_' and '-'"
+            )
         if (other := taken.get(folded(tool.name))) is not None:
             raise ManifestRefused(
                 f"tool '{_shown(tool.name)}' has the name of {other}: '-', '.' and '_' count as the same"
@@ -119,17 +125,23 @@ def check_tool_names(manifest: Manifest, builtins: Collection[str], others: Mapp
         taken[folded(tool.name)] = f"'{_shown(tool.name)}' of this manifest"
 
 
-def check_schemas(manifest: Manifest) -> None:
-    """Raise `ManifestRefused` where a tool's `input_schema` is no valid JSON Schema.
+def schemas_fault(manifest: Manifest) -> str | None:
+    """What is wrong with an `input_schema`, if anything: clients drop a whole list for one that is not as they want it.
 
     It takes up to a second, and asks for nothing but the manifest: not for an actor to do while others wait for it.
     """
     schemas = {tool.name: msgspec.json.decode(tool.input_schema.text) for tool in manifest.tools}
     if (values := sum(measure(schema).values for schema in schemas.values())) > MOST_VALUES:
-        raise ManifestRefused(f"the schemas of a manifest must hold at most {MOST_VALUES} values, got {values}")
+        return f"the schemas of a manifest must hold at most {MOST_VALUES} values, got {values}"
     for name, schema in schemas.items():
         if (fault := schema_fault(schema)) is not None:
-            raise ManifestRefused(f"the input_schema of tool '{_shown(name)}' is no valid JSON Schema: {_shown(fault)}")
+            return f"the input_schema of tool '{_shown(name)}' is no valid JSON Schema: {_shown(fault)}"
+        if not takes_an_object(schema):
+            return (
+                f'the input_schema of tool \'{_shown(name)}\' must be an object with "type": "object", and each of its '
+                "properties an object: clients refuse a whole list for another one"
+            )
+    return None
 
 
 def folded(name: str) -> str:

@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 from attrs import evolve, frozen
 
+from crux.domain.bounds import NAME_SHOWN
 from crux.domain.endpoints import Endpoint, check_allowed, read_endpoint
 from crux.domain.extensions import ExtensionGrant, InstalledExtension
 from crux.domain.manifests import EntryKind, Manifest
@@ -133,7 +134,7 @@ def check_call(installed: InstalledExtension, grant: ExtensionGrant, tool: str, 
     """The steps 6 to 8: the tool is declared, the grant is this caller's for this extension, and reaches the tool."""
     manifest = installed.manifest
     if all(declared.name != tool for declared in manifest.tools):
-        raise ToolNotInManifest(f"tool '{tool}' is not declared by extension '{manifest.id}'")
+        raise ToolNotInManifest(f"tool '{tool[:NAME_SHOWN]}' is not declared by extension '{manifest.id}'")
     if (grant.extension_id, grant.passport_fpr) != (manifest.id, passport):
         raise NoGrant("scope violation")
     if not grant.allows(tool):

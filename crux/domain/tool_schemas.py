@@ -71,5 +71,13 @@ def schema_fault(schema: object) -> str | None:
     return None if error is None else f"{error.json_path}: {error.message}"
 
 
+def takes_an_object(schema: object) -> bool:
+    """Whether a valid schema is of the shape that MCP asks of an `inputSchema`, and official clients insist on."""
+    if not isinstance(schema, dict) or schema.get("type") != "object":
+        return False
+    properties = schema.get("properties", {})
+    return isinstance(properties, dict) and all(isinstance(inner, dict) for inner in properties.values())
+
+
 def _is_text(items: list[object]) -> bool:
     return all(isinstance(item, str) for item in items)

@@ -14,6 +14,7 @@ from crux.actors.clock import Clock
 from crux.actors.limiter import Admit
 from crux.actors.mailbox import Mailbox
 from crux.domain.audit import INVOKE_OK, INVOKE_REJECTED, AuditEvent
+from crux.domain.bounds import NAME_SHOWN
 from crux.domain.endpoints import Endpoint
 from crux.domain.extensions import ExtensionGrant, InstalledExtension
 from crux.domain.manifests import Json
@@ -36,15 +37,26 @@ from crux.logs import get_logger
 log = get_logger("crux.dispatch")
 
 
+# Who shares a connection to an endpoint: an extension, and a passport that calls it.
+Party = tuple[str, str]
+
+
 class Post(Protocol):
-    """Sends `body` to `endpoint` and gives the answer, whatever its status.
+    """Sends `body` to `endpoint` in the name of `party` and gives the answer, whatever its status.
 
     Raises `Transport` where none came within `timeout_s`, `ResponseTooLarge` where it is above `max_response_bytes`,
     `EndpointNotAllowed` where the endpoint's address is none to call.
     """
 
     async def __call__(
-        self, endpoint: Endpoint, body: bytes, *, timeout_s: float, max_response_bytes: int, config: OutboundConfig
+        self,
+        endpoint: Endpoint,
+        body: bytes,
+        *,
+        party: Party,
+        timeout_s: float,
+        max_response_bytes: int,
+        config: OutboundConfig,
     ) -> Answer: ...
 
 
@@ -93,6 +105,7 @@ class Dispatcher:
         answer = await self.post(
             endpoint,
             body,
+            party=(manifest.id, passport),
             timeout_s=budget.timeout_s,
             max_response_bytes=budget.max_response_bytes,
             config=config,
@@ -118,7 +131,8 @@ class Dispatcher:
     def _event(self, installed: InstalledExtension, tool: str, passport: str, reason: str | None) -> AuditEvent:
         manifest = installed.manifest
         ok = reason is None
-        detail = {"tool_name": tool} if ok else {"tool_name": tool, "reason": reason}
+        named = {"tool_name": tool[:NAME_SHOWN]}
+        detail = named if ok else {**named, "reason": reason}
         return AuditEvent(
             action=INVOKE_OK if ok else INVOKE_REJECTED,
             pack_id=manifest.id,

@@ -54,17 +54,16 @@ class Invoker:
         if outcome.writes:
             # The endpoint has done its part: a caller who leaves now changes nothing about what is kept of that.
             with trio.CancelScope(shield=True):
-                outcome = await self._kept(outcome, extension_id, passport)
+                outcome = await self._kept(outcome, grant)
         return _encode(outcome.document())
 
-    async def _kept(self, outcome: DispatchOutcome, extension_id: str, passport: str) -> DispatchOutcome:
-        """The outcome once its writes are on disk: those that are granted still, since a grant may have ended while the
-        endpoint was at it."""
-        standing = await self.extensions.ask(Lookup(extension_id, passport), deadline_s=KEEP_S)
-        prefixes = standing.grant.allowed_prefixes_write if standing.grant else ()
-        outcome = narrowed(outcome, prefixes)
+    async def _kept(self, outcome: DispatchOutcome, grant: ExtensionGrant) -> DispatchOutcome:
+        """The outcome once its writes are on disk: all, or none where the grant ended while the endpoint was at it."""
+        lookup = Lookup(grant.extension_id, grant.passport_fpr)
+        standing = await self.extensions.ask(lookup, deadline_s=KEEP_S)
+        outcome = narrowed(outcome, grant.allowed_prefixes_write if standing.grant == grant else ())
         if outcome.writes:
-            steps = tuple(self._put(write, passport) for write in outcome.writes)
+            steps = tuple(self._put(write, grant.passport_fpr) for write in outcome.writes)
             await self.facts.ask(Transact(steps), deadline_s=KEEP_S)
         return outcome
 
@@ -73,11 +72,11 @@ class Invoker:
         standing = await self.extensions.ask(Lookup(extension_id, passport))
         installed, grant = standing.installed, standing.grant
         if installed is None:
-            raise NotFound(f"extension '{extension_id}' not installed")
+            raise NotFound(f"extension '{extension_id[:NAME_SHOWN]}' not installed")
         if grant is None:
             raise Forbidden(f"passport '{passport}' has no grant for extension '{extension_id}'")
         if not grant.allows(tool):
-            raise Forbidden(f"tool '{tool}' is not in the grant's allowed_tool_names")
+            raise Forbidden(f"tool '{tool[:NAME_SHOWN]}' is not in the grant's allowed_tool_names")
         kind = installed.manifest.entry.kind
         if kind is EntryKind.WASM:
             raise NotBuilt("this daemon is built without a WebAssembly runtime: extensions of the kind wasm do not run")

@@ -12,6 +12,7 @@ import trio
 from attrs import define, field, frozen
 
 from crux.domain.endpoints import Endpoint
+from crux.tools.dispatch import Party
 
 # Common servers close a connection that was quiet for five seconds. Ours is gone before that, so that no request
 # crosses with the end of it: nobody could tell whether that one arrived.
@@ -22,17 +23,21 @@ MOST_KEPT: Final = 256
 
 @frozen(eq=False)
 class Connection:
-    """One to `address`, over TLS where the scheme is https."""
+    """One to `address`, over TLS where the scheme is https.
 
+    It is of one `party` alone: an endpoint that says more than it was asked, and too late to be seen, mixes up answers.
+    """
+
+    party: Party
     scheme: str
     host: str
     port: int
     address: str
     stream: trio.abc.Stream
 
-    def serves(self, endpoint: Endpoint, addresses: Sequence[str]) -> bool:
-        wanted = (endpoint.scheme, endpoint.host, endpoint.port)
-        return (self.scheme, self.host, self.port) == wanted and self.address in addresses
+    def serves(self, party: Party, endpoint: Endpoint, addresses: Sequence[str]) -> bool:
+        wanted = (party, endpoint.scheme, endpoint.host, endpoint.port)
+        return (self.party, self.scheme, self.host, self.port) == wanted and self.address in addresses
 
 
 @define(eq=False)
@@ -59,17 +64,17 @@ class Connections:
         self._tls: ssl.SSLContext | None = None
         self._resting: list[_Rest] = []
 
-    async def to(self, endpoint: Endpoint, addresses: Sequence[str]) -> Connection:
-        """One to any of the addresses that was kept, or a new one to the first that takes it.
+    async def to(self, party: Party, endpoint: Endpoint, addresses: Sequence[str]) -> Connection:
+        """One to any of the addresses that was kept for the party, or a new one to the first that takes it.
 
         Raises `OSError` or `trio.BrokenResourceError` where none does.
         """
-        while (kept := await self._taken(endpoint, addresses)) is not None:
+        while (kept := await self._taken(party, endpoint, addresses)) is not None:
             if kept.is_good:
                 return kept.connection
         address, plain = await _connected(addresses, endpoint.port)
         stream = plain if endpoint.scheme == "http" else await self._secured(plain, endpoint.host)
-        return Connection(endpoint.scheme, endpoint.host, endpoint.port, address, stream)
+        return Connection(party, endpoint.scheme, endpoint.host, endpoint.port, address, stream)
 
     def keep(self, connection: Connection) -> None:
         """Have it ready for the next call."""
@@ -80,9 +85,9 @@ class Connections:
         if len(self._resting) > MOST_KEPT:
             self._resting.pop(0).scope.cancel()
 
-    async def _taken(self, endpoint: Endpoint, addresses: Sequence[str]) -> _Rest | None:
+    async def _taken(self, party: Party, endpoint: Endpoint, addresses: Sequence[str]) -> _Rest | None:
         for rest in reversed(self._resting):
-            if rest.connection.serves(endpoint, addresses):
+            if rest.connection.serves(party, endpoint, addresses):
                 self._resting.remove(rest)
                 rest.wanted = True
                 rest.scope.cancel()

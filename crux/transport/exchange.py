@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from itertools import count
 from typing import Final
 
 import h11
@@ -15,6 +16,10 @@ from crux.domain.outbound import Answer, check_size
 # Read at a time: what is parsed in one go is as much, and so is what is read above a cap.
 READ_BYTES: Final = 16 * 1024
 MOST_HEAD_BYTES: Final = 64 * 1024
+# Answers with a status of 1xx, of which a sane endpoint has one or two.
+MOST_INTERIM: Final = 16
+# Parts of an answer that are looked at before others have their turn: some milliseconds' worth, however small each is.
+EVENTS_AT_ONCE: Final = 64
 
 
 @frozen
@@ -46,8 +51,10 @@ async def exchange(stream: trio.abc.Stream, endpoint: Endpoint, body: bytes, mos
 
 
 async def _read(stream: trio.abc.Stream, http: h11.Connection, most: int) -> Answer:
-    status, body = 0, bytearray()
-    while True:
+    status, interim, body = 0, 0, bytearray()
+    for number in count(1):
+        if number % EVENTS_AT_ONCE == 0:
+            await trio.lowlevel.checkpoint()
         event = http.next_event()
         if event is h11.NEED_DATA:
             received = await stream.receive_some(READ_BYTES)
@@ -59,8 +66,13 @@ async def _read(stream: trio.abc.Stream, http: h11.Connection, most: int) -> Ans
         elif isinstance(event, h11.Data):
             body += event.data
             check_size(len(body), most)
+        elif isinstance(event, h11.InformationalResponse):
+            interim += 1
+            if interim > MOST_INTERIM:
+                raise OSError(f"more than {MOST_INTERIM} interim answers came before the answer")
         elif isinstance(event, h11.EndOfMessage):
             return Answer(status, bytes(body))
+    raise AssertionError("the count has no end")
 
 
 def _headers(endpoint: Endpoint, length: int) -> list[tuple[str, str]]:

@@ -18,12 +18,15 @@ from crux.domain.endpoints import Endpoint
 from crux.domain.outbound import Answer
 from crux.domain.outbound_config import OutboundConfig
 from crux.domain.outbound_refusals import Transport
-from crux.transport.connections import Connections
+from crux.tools.dispatch import Party
+from crux.transport.connections import Connection, Connections
 from crux.transport.exchange import exchange
 
 # Calls under way at once, each of them on a connection; more of them wait, within their own deadlines.
 MOST_CALLS: Final = 512
 
+# Characters of a failure's text: h11 quotes what came.
+MOST_SAID: Final = 120
 # Look-ups of one name at a time.
 LOOKUPS_EACH: Final = 2
 
@@ -70,7 +73,14 @@ class HttpPost:
         self._room = trio.CapacityLimiter(MOST_CALLS)
 
     async def __call__(
-        self, endpoint: Endpoint, body: bytes, *, timeout_s: float, max_response_bytes: int, config: OutboundConfig
+        self,
+        endpoint: Endpoint,
+        body: bytes,
+        *,
+        party: Party,
+        timeout_s: float,
+        max_response_bytes: int,
+        config: OutboundConfig,
     ) -> Answer:
         """Post `body`; the answer comes with whatever status it has, and compressed where the endpoint does that
         unasked.
@@ -83,7 +93,8 @@ class HttpPost:
             try:
                 async with self._room:
                     addresses = await self._judged(endpoint, config)
-                    return await self._answer(endpoint, addresses, body, max_response_bytes)
+                    connection = await self._connections.to(party, endpoint, addresses)
+                    return await self._answer(connection, endpoint, body, max_response_bytes)
             except (OSError, UnicodeError, trio.BrokenResourceError, h11.ProtocolError) as error:
                 raise Transport(f"the call to '{endpoint.authority}' failed: {_said(error)}") from error
         raise Transport(f"no answer from '{endpoint.authority}' within {timeout_s:g} s")
@@ -97,8 +108,7 @@ class HttpPost:
         check_addresses(endpoint, addresses, config.private_hosts)
         return addresses
 
-    async def _answer(self, endpoint: Endpoint, addresses: Sequence[str], body: bytes, most: int) -> Answer:
-        connection = await self._connections.to(endpoint, addresses)
+    async def _answer(self, connection: Connection, endpoint: Endpoint, body: bytes, most: int) -> Answer:
         at_rest = False
         try:
             exchanged = await exchange(connection.stream, endpoint, body, most)
@@ -130,4 +140,4 @@ def _said(error: Exception) -> str:
         return cause.reason or "TLS failed"
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
-    return str(error) or type(error).__name__
+    return str(error)[:MOST_SAID] or type(error).__name__

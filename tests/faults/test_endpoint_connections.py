@@ -17,6 +17,7 @@ import trio
 import trio.testing
 from attrs import frozen
 
+from crux.domain.endpoints import read_endpoint
 from crux.domain.outbound import Answer
 from crux.domain.outbound_config import OutboundConfig
 from crux.domain.outbound_refusals import (
@@ -445,6 +446,15 @@ async def test_a_connection_is_of_one_name_only() -> None:
         for name in ("tools.example", "other.example"):
             await call(f"http://{name}:{endpoint.port}/", post, CONFIG)
         assert endpoint.requests == [1, 2]
+
+
+async def test_a_connection_is_of_one_extension_and_one_passport() -> None:
+    """An endpoint that says more than it was asked mixes up the answers to one of them only."""
+    async with peers() as (endpoint, post):
+        for party in (("ext.a", "alice"), ("ext.b", "alice"), ("ext.a", "bob"), ("ext.a", "alice")):
+            url = read_endpoint(f"http://tools.example:{endpoint.port}/")
+            await post(url, BODY, party=party, timeout_s=PATIENT_S, max_response_bytes=CAP, config=CONFIG)
+        assert endpoint.requests == [1, 2, 3, 1]
 
 
 @pytest.mark.parametrize(("wait_s", "connections"), [(KEPT_S - 0.1, [1, 1]), (KEPT_S + 0.1, [1, 2])])

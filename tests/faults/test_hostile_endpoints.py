@@ -19,13 +19,14 @@ from crux.domain.outbound_refusals import (
     Transport,
     UpstreamError,
 )
-from crux.transport.exchange import READ_BYTES
+from crux.transport.exchange import EVENTS_AT_ONCE, MOST_INTERIM, READ_BYTES, exchange
 from crux.transport.outbound import HttpPost
 from tests.endpoints import (
     BODY,
     BRIEF_S,
     CAP,
     GOOD,
+    PARTY,
     PATIENT_S,
     STRICT,
     answer,
@@ -252,7 +253,9 @@ async def test_two_hundred_calls_of_a_slow_endpoint_all_succeed() -> None:
     answers = []
 
     async def one(post: HttpPost, endpoint: Endpoint) -> None:
-        answers.append(await post(endpoint, BODY, timeout_s=PATIENT_S, max_response_bytes=CAP, config=STRICT))
+        answers.append(
+            await post(endpoint, BODY, party=PARTY, timeout_s=PATIENT_S, max_response_bytes=CAP, config=STRICT)
+        )
 
     async with trio.open_nursery() as nursery:
         url: str = await nursery.start(answered_by, tolerant(converse))
@@ -262,3 +265,42 @@ async def test_two_hundred_calls_of_a_slow_endpoint_all_succeed() -> None:
                 callers.start_soon(one, post, read_endpoint(url))
         nursery.cancel_scope.cancel()
     assert answers == [Answer(200, GOOD)] * 200
+
+
+@pytest.mark.parametrize(("interim", "taken"), [(MOST_INTERIM, True), (MOST_INTERIM + 1, False)])
+async def test_so_many_interim_answers_are_waited_out_and_no_more(interim: int, taken: bool) -> None:
+    said = saying(b"HTTP/1.1 102 Processing\r\n\r\n" * interim + answer(GOOD))
+    if taken:
+        assert await posted(said) == Answer(200, GOOD)
+    else:
+        error = await refusal(said)
+        assert (type(error), "more than 16 interim answers" in error.message) == (Transport, True)
+
+
+async def test_an_answer_in_tiny_parts_lets_others_have_their_turn() -> None:
+    parts = CAP
+    turns = 0
+    done = trio.Event()
+
+    async def watch() -> None:
+        nonlocal turns
+        while not done.is_set():
+            turns += 1
+            await trio.lowlevel.checkpoint()
+
+    async with trio.open_nursery() as nursery:
+        head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+        here, there = trio.testing.memory_stream_pair()
+        await there.send_all(head + b"1\r\nx\r\n" * parts + b"0\r\n\r\n")
+        nursery.start_soon(watch)
+        exchanged = await exchange(here, read_endpoint("http://tools.example/"), BODY, CAP)
+        done.set()
+    assert exchanged.answer == Answer(200, b"x" * parts)
+    assert turns >= parts // EVENTS_AT_ONCE
+
+
+@pytest.mark.parametrize("said", [b"HTTP/1.1 200 OK\r\n" + b"\xff" * 64_000, b"SSH-2.0-" + b"x" * 60_000 + b"\r\n"])
+async def test_what_is_no_http_is_quoted_in_a_few_words(said: bytes) -> None:
+    error = await refusal(saying(said))
+    assert isinstance(error, Transport)
+    assert len(error.message) < 200

@@ -21,7 +21,7 @@ from crux.actors.extension_messages import (
 )
 from crux.domain.extensions import TrustTier, installed_document, key_document
 from crux.domain.grants import grant_document
-from crux.domain.manifest_rules import check_schemas
+from crux.domain.manifest_rules import schemas_fault
 from crux.domain.manifests import MOST_MANIFEST_BYTES, read_manifest
 from crux.errors import InvalidArgument, PayloadTooLarge
 from crux.tools.schema import arg, parameters_of, parser_of, shortened
@@ -30,6 +30,9 @@ from crux.transport.rest.route import AllOf, HttpCall, Reply, json_reply, route
 
 LOOK: Final = AllOf(("admin:read",))
 CHANGE: Final = AllOf(("admin:read", "facts:write"))
+
+# One manifest's schemas are judged at a time: it takes up to a second of everybody's.
+_JUDGES: Final = trio.CapacityLimiter(1)
 
 _NO_CONTENT: Final = Reply(b"", 204)
 
@@ -93,8 +96,8 @@ async def register(call: HttpCall) -> Reply:
             data={"param": "manifest"},
         )
     manifest = read_manifest(given["manifest"])
-    await trio.to_thread.run_sync(check_schemas, manifest, abandon_on_cancel=True)
-    install = Install(manifest, call.principal.passport, call.api.services.outbound().allow_unsigned)
+    fault = await trio.to_thread.run_sync(schemas_fault, manifest, abandon_on_cancel=True, limiter=_JUDGES)
+    install = Install(manifest, call.principal.passport, call.api.services.outbound().allow_unsigned, fault)
     return json_reply(installed_document(await call.ask(call.api.services.extensions, install)), 201)
 
 

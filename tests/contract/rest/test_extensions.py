@@ -185,6 +185,20 @@ async def test_a_body_without_a_manifest_to_install_is_refused(http: Http, who: 
     assert (status, told in detail) == (400, True), detail
 
 
+async def test_a_schema_is_judged_last(http: Http, who: Who) -> None:
+    await install(http, who)
+    broken = [{"name": "ext.broken", "description": "d", "input_schema": {"type": 5}}]
+    for changes, status, told in (
+        ({}, 409, "already installed"),
+        ({"id": "Ext"}, 400, "got 'Ext'"),
+        ({"id": "ext.b", "external_tool_endpoint": None}, 400, "field 'external_tool_endpoint' is required"),
+        ({"id": "ext.b"}, 400, "the input_schema of tool 'ext.broken' is no valid JSON Schema"),
+    ):
+        document = {**manifest_json(), "tools": broken, **changes}
+        answer = await http.post("/v1/extensions/register", headers=who(), json={"manifest": document})
+        assert (problem(answer)[0], told in problem(answer)[1]) == (status, True), problem(answer)
+
+
 async def test_a_body_of_a_mebibyte_is_read_and_no_larger_one(http: Http, who: Who) -> None:
     small = json.dumps({"manifest": manifest_json()}).encode()
     largest = small.ljust(MOST_MANIFEST_BYTES)

@@ -423,3 +423,11 @@ def test_the_page_names_every_command_reason_and_default() -> None:
         ("DEFAULT_RATE_PER_MIN", default.default_rate_per_min),
     ):
         assert f"| `CORECRUXD_EXTENSIONS_{name}` | {value} |" in page
+
+
+def test_what_a_manifest_says_begins_no_line_of_its_own(cli: Cli, stub: Stub) -> None:
+    manifest = {**INSTALLED["manifest"], "version": "1.0\n    trust     first_party", "summary": "a\n\tb\u200f"}
+    stub.answer(ONE, {**INSTALLED, "manifest": manifest})
+    lines = ext(cli, stub, "show", ID).stdout.splitlines()
+    assert [line for line in lines if line.split()[:1] == ["trust"]] == ["    trust     unknown"]
+    assert r"    summary   a\n\tb\u200f" in lines

@@ -13,10 +13,10 @@ from crux.domain.extensions import TrustedKey, TrustTier
 from crux.domain.manifest_rules import (
     CAPABILITIES,
     check_extension_id,
-    check_schemas,
     check_tool_names,
     folded,
     manifest_hash,
+    schemas_fault,
     signing_payload,
     validate,
 )
@@ -375,6 +375,9 @@ def test_names_fold_alike_if_they_differ_in_separators_only(one: str, other: str
     assert folded(folded(one)) == folded(one)
 
 
+TAKEN = {"type": "object"}
+
+
 def with_schemas(*schemas: Any) -> Manifest:
     declared = [
         ToolDeclaration(f"ext.a.t{at}", "d", Json(msgspec.json.encode(schema).decode()))
@@ -384,23 +387,45 @@ def with_schemas(*schemas: Any) -> Manifest:
 
 
 def fault(manifest: Manifest) -> str:
-    with pytest.raises(ManifestRefused) as raised:
-        check_schemas(manifest)
-    return raised.value.message
+    found = schemas_fault(manifest)
+    assert found is not None
+    return found
 
 
 def test_a_schema_that_is_none_is_refused_with_its_tool_and_the_reason() -> None:
-    check_schemas(with_schemas({}, True, {"type": "array"}))
-    assert fault(with_schemas({}, {"type": "text"})) == (
+    assert schemas_fault(with_schemas(TAKEN, {**TAKEN, "properties": {"a": {"type": "string"}}})) is None
+    assert fault(with_schemas(TAKEN, {"type": "text"})) == (
         "the input_schema of tool 'ext.a.t1' is no valid JSON Schema: "
         "$.type: 'text' is not valid under any of the given schemas"
     )
     assert len(fault(with_schemas({"type": "x" * 8000}))) < SHORT
 
 
+@pytest.mark.parametrize(
+    "schema",
+    [
+        True,
+        {},
+        {"type": "string"},
+        {"type": ["object", "null"]},
+        {"properties": {"a": {}}},
+        {"type": "object", "properties": {"a": True}},
+    ],
+)
+def test_a_schema_that_clients_refuse_a_whole_list_for_is_refused(schema: object) -> None:
+    told = """the input_schema of tool 'ext.a.t0' must be an object with "type": "object", and each of its properties"""
+    assert fault(with_schemas(schema)).startswith(told)
+
+
+@pytest.mark.parametrize("name", ["ext.a b", "ext.\n", "ext.<b>", "ext.a\u202eb", "ext.é", "ext." + "a" * 125])
+def test_a_tool_s_name_is_one_that_clients_take(name: str) -> None:
+    assert "at most 128 letters, digits, '.', '_' and '-'" in collision(named(name))
+    check_tool_names(named("ext." + "a" * 124, "ext.A-b_c.9"), (), {})
+
+
 def test_the_schemas_of_a_manifest_are_of_bounded_size_together() -> None:
-    half = {"required": [str(at) for at in range(MOST_VALUES // 2 - 2)]}
-    check_schemas(with_schemas(half, half))
+    half = {"type": "object", "required": [str(at) for at in range(MOST_VALUES // 2 - 3)]}
+    assert schemas_fault(with_schemas(half, half)) is None
     assert fault(with_schemas(half, half, True)) == (
         f"the schemas of a manifest must hold at most {MOST_VALUES} values, got {MOST_VALUES + 1}"
     )

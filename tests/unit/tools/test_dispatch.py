@@ -18,6 +18,7 @@ from crux.actors.limiter import RateLimiter
 from crux.actors.mailbox import Mailbox
 from crux.actors.supervisor import Supervised, start_all
 from crux.domain.audit import AuditEvent
+from crux.domain.bounds import NAME_SHOWN
 from crux.domain.endpoints import Endpoint
 from crux.domain.extensions import ExtensionGrant, InstalledExtension, TrustTier
 from crux.domain.manifests import Entry, EntryKind, Json, Manifest, Network, Safety, ToolDeclaration
@@ -25,7 +26,7 @@ from crux.domain.outbound import AcceptedWrite, Answer
 from crux.domain.outbound_config import OutboundConfig
 from crux.domain.outbound_refusals import EndpointNotAllowed, ResponseTooLarge, Transport
 from crux.errors import CruxError, StorageFull
-from crux.tools.dispatch import Dispatcher
+from crux.tools.dispatch import Dispatcher, Party
 from tests.conftest import HandClock
 
 TOOL = "ext.example.quote.daily"
@@ -79,8 +80,16 @@ class Endpoints:
     sent: list[Sent] = field(factory=list)
 
     async def __call__(
-        self, endpoint: Endpoint, body: bytes, *, timeout_s: float, max_response_bytes: int, config: OutboundConfig
+        self,
+        endpoint: Endpoint,
+        body: bytes,
+        *,
+        party: Party,
+        timeout_s: float,
+        max_response_bytes: int,
+        config: OutboundConfig,
     ) -> Answer:
+        assert party == (MANIFEST.id, "p_alice") or party[1] == "p_bob"
         self.sent.append(Sent(endpoint, body, timeout_s, max_response_bytes))
         await trio.sleep(self.takes_s)
         reply = self.reply()
@@ -370,6 +379,15 @@ async def test_an_attempt_that_was_not_admitted_does_not_count(
         with pytest.raises(CruxError, match="scope violation"):
             await rig.call(grant=grant, passport="p_bob")
     await rig.call(grant=grant)
+
+
+async def test_a_name_is_cut_in_the_audit_and_in_the_refusal(rig: Rig, autojump_clock: trio.testing.MockClock) -> None:
+    """Whoever has a grant may ask for any name."""
+    with pytest.raises(CruxError) as refused:
+        await rig.call(tool="x" * 100_000)
+    assert len(refused.value.message) < NAME_SHOWN + 100
+    (kept,) = rig.events
+    assert kept.detail == Json.of({"tool_name": "x" * NAME_SHOWN, "reason": "tool_not_in_manifest"})
 
 
 async def test_calls_of_one_instant_have_ids_of_their_own(rig: Rig, autojump_clock: trio.testing.MockClock) -> None:

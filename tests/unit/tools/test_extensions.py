@@ -59,6 +59,7 @@ class Dispatches:
     refusal: CruxError | None = None
     asked: list[tuple[str, str, object, str]] = Factory(list)
     meanwhile: Message[Any] | None = None
+    then: Message[Any] | None = None
     leave: Callable[[], object] = lambda: None
     extensions: Mailbox | None = None
 
@@ -70,9 +71,10 @@ class Dispatches:
         self.asked.append((installed.manifest.id, tool, args, passport))
         if self.refusal is not None:
             raise self.refusal
-        if self.meanwhile is not None:
-            assert self.extensions is not None
-            await self.extensions.ask(self.meanwhile)
+        for change in (self.meanwhile, self.then):
+            if change is not None:
+                assert self.extensions is not None
+                await self.extensions.ask(change)
         self.leave()
         return self.came_to
 
@@ -195,6 +197,19 @@ async def test_accepted_writes_are_facts_of_one_commit(
         (fact,) = await chain(stack, entity)
         assert (fact.key, fact.value, fact.confidence) == ("text", value, confidence)
         assert (fact.tenant, fact.private) == ("default", False)
+
+
+async def test_what_was_granted_anew_meanwhile_is_another_grant(
+    stack: Stack, invoker: Invoker, dispatches: Dispatches
+) -> None:
+    await install(stack)
+    await grant(stack, allowed_prefixes_write=("quotes::",))
+    dispatches.came_to = outcome(AcceptedWrite(0, "quotes::1", "k", "v", 1.0))
+    dispatches.meanwhile = RevokeGrant(ID, "alice", None)
+    stack.clock.us += 1_000_000
+    dispatches.then = IssueGrant(extension_id=ID, passport_fpr="alice", allowed_prefixes_write=("quotes::",))
+    assert json.loads(await invoker.invoke(ID, TOOL, {}, "alice"))["accepted_fact_writes"] == 0
+    assert not await chain(stack, "quotes::1")
 
 
 @pytest.mark.parametrize(
