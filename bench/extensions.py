@@ -1,7 +1,7 @@
 """The sections about external tools: what stuck endpoints cost those who do not call them, and many calls at once.
 
 The endpoint runs beside the generator, on its core, so that only the daemon is on the server's, or in its place the
-bare client: `python -m bench.extensions PORT CONCURRENCY SECONDS WARMUP_S`.
+bare client.
 """
 
 import itertools
@@ -13,13 +13,13 @@ from pathlib import Path
 from time import perf_counter
 from types import MappingProxyType
 
-import h11
 import httpx
 import msgspec
 import trio
 from attrs import define, field, frozen
 
 from bench import facts, load
+from bench.bare_client import ANSWER
 from bench.failure import BenchFailed
 from bench.measure import Contender, Round, Row, alternate, round_of, rows_of
 from bench.servers import ROOT, START_DEADLINE_S, Child, Cores, crux, running
@@ -46,17 +46,7 @@ _STUCK_TOOL = "ext.bench-stuck.call"
 _SLOW_TOOLS = tuple(f"ext.bench-slow-{number}.call" for number in range(10))
 _INSTANT_TOOLS = tuple(f"ext.bench-instant-{number}.call" for number in range(25))
 _PROOF = b"accepted_fact_writes"
-_ANSWER_BODY = b'{"result":"eucalyptus"}'
-_ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(_ANSWER_BODY), _ANSWER_BODY)
-# As long as what the daemon sends.
-_BARE_BODY = msgspec.json.encode(
-    {
-        "tool": _INSTANT_TOOLS[0],
-        "args": {},
-        "calling_passport_id": "default",
-        "request_id": "req-1796000000000000000",
-    }
-)
+_ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(ANSWER), ANSWER)
 _SETTINGS = MappingProxyType(
     {
         "CORECRUXD_EXTENSIONS_ALLOW_PLAIN_HTTP": "1",
@@ -311,7 +301,7 @@ async def _stream_of(port: int, requests: Sequence[bytes], concurrency: int, set
 async def _by_bare_client(endpoint: Endpoint, cores: Cores, concurrency: int, settings: Settings) -> Round:
     """One round of the bare client, a process of its own on the servers' core."""
     arguments = map(str, (endpoint.port, concurrency, settings.seconds, settings.warmup_s))
-    command = cores.pin_server((sys.executable, "-m", "bench.extensions", *arguments))
+    command = cores.pin_server((sys.executable, "-m", "bench.bare_client", *arguments))
     with trio.move_on_after(START_DEADLINE_S + settings.warmup_s + settings.seconds + load.ANSWER_DEADLINE_S):
         # In a session of its own, so that Ctrl-C reaches the bench alone, which ends it.
         done = await trio.run_process(
@@ -321,54 +311,6 @@ async def _by_bare_client(endpoint: Endpoint, cores: Cores, concurrency: int, se
             raise BenchFailed(f"the bare client ended with {done.returncode}: {done.stderr[-2_000:].decode()}")
         return round_of(msgspec.json.decode(done.stdout, type=list[float]), settings.seconds)
     raise BenchFailed("the bare client did not end")
-
-
-async def bare_client(port: int, concurrency: int, seconds: float, warmup_s: float) -> list[float]:
-    """What `load.drive` does with an endpoint, by the means of the daemon's way out: trio's streams and h11.
-
-    Raises `BenchFailed` for an answer that is not the endpoint's, h11's own errors for what is none.
-    """
-    latencies: list[float] = []
-    begin = perf_counter() + warmup_s
-    end = begin + seconds
-
-    async def client() -> None:
-        async with await trio.open_tcp_stream(load.HOST, port) as stream:
-            http = h11.Connection(h11.CLIENT)
-            sent = perf_counter()
-            while sent < end:
-                await _post_bare(stream, http, port)
-                http.start_next_cycle()
-                done = perf_counter()
-                if begin <= done < end:
-                    latencies.append(done - sent)
-                sent = done
-
-    async with trio.open_nursery() as nursery:
-        for _ in range(concurrency):
-            nursery.start_soon(client)
-    return latencies
-
-
-async def _post_bare(stream: trio.abc.Stream, http: h11.Connection, port: int) -> None:
-    headers = [
-        ("Host", f"{load.HOST}:{port}"),
-        ("Content-Type", "application/json"),
-        ("Accept", "application/json"),
-        ("Accept-Encoding", "identity"),
-        ("Content-Length", str(len(_BARE_BODY))),
-    ]
-    request = h11.Request(method="POST", target="/instant", headers=headers)
-    parts = (http.send(request), http.send(h11.Data(_BARE_BODY)), http.send(h11.EndOfMessage()))
-    await stream.send_all(b"".join(part for part in parts if part))
-    body = b""
-    while not isinstance(event := http.next_event(), h11.EndOfMessage):
-        if event is h11.NEED_DATA:
-            http.receive_data(bytes(await stream.receive_some(65_536)))
-        elif isinstance(event, h11.Data):
-            body += event.data
-    if body != _ANSWER_BODY:
-        raise BenchFailed(f"the endpoint answered {body[:300]!r}")
 
 
 def _manifest(tool: str, url: str) -> dict[str, object]:
@@ -383,11 +325,3 @@ def _manifest(tool: str, url: str) -> dict[str, object]:
         "external_tool_endpoint": url,
         "tools": [{"name": tool, "description": "For the bench.", "input_schema": {"type": "object"}}],
     }
-
-
-if __name__ == "__main__":
-    sys.stdout.buffer.write(
-        msgspec.json.encode(
-            trio.run(bare_client, int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]), float(sys.argv[4]))
-        )
-    )

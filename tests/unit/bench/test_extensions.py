@@ -5,7 +5,8 @@ import pytest
 import trio
 from trio.testing import memory_stream_pair
 
-from bench.extensions import Endpoint, _post_bare
+from bench.bare_client import _post_bare
+from bench.extensions import Endpoint
 from bench.failure import BenchFailed
 from bench.settings import INSTANT_NAMES, NAMES, Settings
 
