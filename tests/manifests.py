@@ -9,7 +9,7 @@ from typing import Any
 from attrs import evolve
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from crux.domain.manifest_rules import signing_payload
+from crux.domain.manifest_signing import signing_payload
 from crux.domain.manifests import Manifest, Signature, read_manifest
 
 SIGNING_KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))

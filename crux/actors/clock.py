@@ -10,6 +10,11 @@ class Clock(Protocol):
         ...
 
 
+def now_ms(clock: Clock) -> int:
+    """Milliseconds since the Unix epoch."""
+    return clock.now_us() // 1000
+
+
 class SystemClock:
     """The machine's clock."""
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from attrs import frozen
 
-from crux.actors.clock import Clock
+from crux.actors.clock import Clock, now_ms
 from crux.domain.audit import OPERATOR, AuditEvent
 from crux.domain.extensions import ExtensionGrant, InstalledExtension, TrustedKey
 from crux.domain.grants import terms_document
@@ -48,7 +48,7 @@ class ChangeTrail:
         return AuditEvent(
             action=action,
             pack_id=installed.manifest.id,
-            ts_unix_ms=self._now_ms(),
+            ts_unix_ms=now_ms(self.clock),
             actor=by or OPERATOR,
             version=installed.manifest.version,
             outcome=action.removeprefix("extension_") + "ed",
@@ -59,7 +59,7 @@ class ChangeTrail:
         return AuditEvent(
             action=f"extension_grant_{outcome}",
             pack_id=grant.extension_id,
-            ts_unix_ms=self._now_ms(),
+            ts_unix_ms=now_ms(self.clock),
             actor=by or OPERATOR,
             outcome=outcome,
             detail=Json.of(terms_document(grant)),
@@ -69,11 +69,8 @@ class ChangeTrail:
         return AuditEvent(
             action=f"trusted_key_{outcome}",
             pack_id=passport_fpr,
-            ts_unix_ms=self._now_ms(),
+            ts_unix_ms=now_ms(self.clock),
             actor=by or OPERATOR,
             outcome=outcome,
             detail=Json.of({"passport_fpr": passport_fpr, "trust_tier": key.trust_tier}),
         )
-
-    def _now_ms(self) -> int:
-        return self.clock.now_us() // 1000

@@ -11,7 +11,7 @@ from attrs import frozen
 
 from crux.actors.actor import Actor, handles
 from crux.actors.audit import record
-from crux.actors.clock import Clock
+from crux.actors.clock import Clock, now_ms
 from crux.actors.extension_messages import (
     DistrustKey,
     GrantsOf,
@@ -53,7 +53,8 @@ from crux.domain.extensions import (
 )
 from crux.domain.facts import Draft, Fact
 from crux.domain.grants import GRANT_PREFIX, check_grant, grant_draft, grant_entity, grant_kept_in, granted_extension
-from crux.domain.manifest_rules import check_extension_id, check_tool_names, manifest_hash, validate
+from crux.domain.manifest_rules import check_extension_id, check_tool_names, validate
+from crux.domain.manifest_signing import manifest_hash
 from crux.domain.manifests import ManifestRefused
 from crux.domain.streams import owner_key
 from crux.errors import ActorFailed, Conflict, InvalidArgument, NoAnswer, NotFound
@@ -126,7 +127,7 @@ class Extensions(Actor):
         check_tool_names(manifest, self._builtins, state.declared)
         if m.schemas_fault is not None:
             raise ManifestRefused(m.schemas_fault)
-        installed = InstalledExtension(manifest, manifest_hash(manifest), tier, self._now_ms(), m.by)
+        installed = InstalledExtension(manifest, manifest_hash(manifest), tier, now_ms(self._clock), m.by)
         drafts = extension_draft(installed, m.by), *self._without_leftovers(manifest.id, m.by)
         await self._make(_Change(drafts, self._trail.installed(installed, m.by)), partial(state.add, installed))
         return installed
@@ -159,7 +160,7 @@ class Extensions(Actor):
     @handles(TrustKey)
     async def trust_key(self, m: TrustKey) -> TrustedKey:
         keys = (await self._state()).keys
-        key = TrustedKey(m.public_key_hex, m.trust_tier, self._now_ms(), m.added_by)
+        key = TrustedKey(m.public_key_hex, m.trust_tier, now_ms(self._clock), m.added_by)
         check_key(m.passport_fpr, key)
         if m.passport_fpr not in keys:
             _check_room(len(keys), MOST_KEYS, "keys are in the keyring: remove one first")
@@ -188,7 +189,7 @@ class Extensions(Actor):
             allowed_prefixes_read=m.allowed_prefixes_read,
             allowed_prefixes_write=m.allowed_prefixes_write,
             rate_limit_per_min=m.rate_limit_per_min,
-            granted_at_unix_ms=self._now_ms(),
+            granted_at_unix_ms=now_ms(self._clock),
             granted_by_passport=m.by,
         )
         check_grant(grant)
@@ -295,9 +296,6 @@ class Extensions(Actor):
         if owners and not self._sessions.tell(AnnounceToolsOf(owners)):
             log.warning("agents were not told that their tools changed", agents=len(owners))
         await record(self._audit, *change.events)
-
-    def _now_ms(self) -> int:
-        return self._clock.now_us() // 1000
 
 
 def _installed(state: ExtensionState, extension_id: str) -> InstalledExtension:

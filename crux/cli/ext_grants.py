@@ -10,27 +10,14 @@ from crux.cli.client import Api, Refused, pass_api
 from crux.cli.ext_wire import as_json_option, at, path_of
 from crux.cli.inputs import text
 from crux.cli.text import safe
-
-MOST_RATE = 2**32 - 1
-
-
-class Grant(msgspec.Struct):
-    """A grant as the HTTP API gives it."""
-
-    extension_id: str
-    passport_fpr: str
-    granted_at_unix_ms: int
-    allowed_tool_names: list[str] = []
-    allowed_prefixes_read: list[str] = []
-    allowed_prefixes_write: list[str] = []
-    rate_limit_per_min: int | None = None
-    granted_by_passport: str | None = None
+from crux.domain.extensions import ExtensionGrant
+from crux.domain.grants import MOST_RATE
 
 
 class Grants(msgspec.Struct):
     """All grants of one extension."""
 
-    grants: list[Grant]
+    grants: list[ExtensionGrant]
 
 
 @click.command(short_help="Let a passport call it.")
@@ -72,7 +59,7 @@ def grant(
     if as_json:
         show.document(answer)
     else:
-        given = api.read(Grant, answer)
+        given = api.read(ExtensionGrant, answer)
         click.echo(safe(f"granted {given.extension_id} to {given.passport_fpr}: {terms(given)}"))
     for prefix in (*write, *read):
         if not prefix.endswith("::"):
@@ -125,7 +112,7 @@ def revoke(api: Api, *, extension_id: str, passport: str, as_json: bool) -> None
         click.echo(safe(f"ended the grant of {passport} for {extension_id}: {terms(ended)}"))
 
 
-def terms(given: Grant) -> str:
+def terms(given: ExtensionGrant) -> str:
     """What a grant allows, in one line."""
     rate = given.rate_limit_per_min
     return "; ".join(

@@ -21,7 +21,7 @@ from crux.cli.ext_wire import EXTENSIONS, as_json_option, at, path_of
 from crux.cli.inputs import text
 from crux.cli.text import safe
 from crux.domain.extensions import TrustTier
-from crux.domain.manifest_rules import manifest_hash, signing_payload
+from crux.domain.manifest_signing import manifest_hash, signing_payload
 from crux.domain.manifests import read_manifest
 from crux.domain.signing import fingerprint
 from crux.errors import Conflict, CruxError, InvalidArgument

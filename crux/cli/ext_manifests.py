@@ -11,8 +11,9 @@ from crux.cli import show
 from crux.cli.inputs import InputFile, text
 from crux.cli.text import safe
 from crux.domain.extensions import TrustedKey, TrustTier, check_key
-from crux.domain.manifest_rules import check_extension_id, check_tool_names, manifest_hash, schemas_fault
+from crux.domain.manifest_rules import check_extension_id, check_tool_names, schemas_fault
 from crux.domain.manifest_rules import validate as check
+from crux.domain.manifest_signing import manifest_hash
 from crux.domain.manifests import EntryKind, Manifest, ManifestRefused, read_manifest
 from crux.domain.outbound import endpoint_of
 from crux.domain.outbound_config import OutboundConfig

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from enum import StrEnum
 from typing import Final, TypeVar
 
 import msgspec
@@ -15,7 +14,7 @@ from attrs import frozen
 
 from crux.domain.bounds import NAME_SHOWN
 from crux.domain.facts import Draft, Fact
-from crux.domain.manifests import Manifest, ToolDeclaration, manifest_document, read_manifest
+from crux.domain.manifests import Manifest, SpokenEnum, ToolDeclaration, manifest_document, read_manifest
 from crux.errors import InvalidArgument
 
 EXTENSION_PREFIX: Final = "__extension__::"
@@ -30,18 +29,13 @@ _KEY = re.compile(r"[0-9A-Fa-f]{64}")
 R = TypeVar("R")
 
 
-class TrustTier(StrEnum):
+class TrustTier(SpokenEnum):
     """How far the operator trusts a key. It is shown, and gates nothing."""
 
     FIRST_PARTY = "first_party"
     LOCALLY_SIGNED = "locally_signed"
     COMMUNITY_REVIEWED = "community_reviewed"
     UNKNOWN = "unknown"
-
-    @property
-    def spoken(self) -> str:
-        """The name in a tool's description, such as `FirstParty`."""
-        return "".join(part.capitalize() for part in self.value.split("_"))
 
 
 @frozen

@@ -10,23 +10,10 @@ import msgspec
 
 from crux.domain.bounds import NAME_SHOWN
 from crux.domain.extensions import TrustedKey, TrustTier
-from crux.domain.manifest_signing import manifest_hash, signing_payload, verified_tier
+from crux.domain.manifest_signing import manifest_hash, verified_tier
 from crux.domain.manifests import SCHEMA, EntryKind, Manifest, ManifestRefused
 from crux.domain.tool_schemas import MOST_VALUES, measure, schema_fault, takes_an_object
 from crux.errors import InvalidArgument
-
-__all__ = [
-    "ALLOW_UNSIGNED",
-    "CAPABILITIES",
-    "ManifestRefused",
-    "check_extension_id",
-    "check_tool_names",
-    "folded",
-    "manifest_hash",
-    "schemas_fault",
-    "signing_payload",
-    "validate",
-]
 
 ALLOW_UNSIGNED: Final = "CORECRUXD_EXTENSIONS_ALLOW_UNSIGNED"
 # What a manifest may say that it wants; a grant alone decides what it may do (extensions contract 2.4).

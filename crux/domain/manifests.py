@@ -25,7 +25,16 @@ MOST_TEXT_BYTES: Final = 8 * 1024
 MOST_JSON_BYTES: Final = 64 * 1024
 
 
-class EntryKind(StrEnum):
+class SpokenEnum(StrEnum):
+    """Words that texts for people write in another way."""
+
+    @property
+    def spoken(self) -> str:
+        """The word as refusals and descriptions have it, such as `HttpRecipe` (extensions contract 2.3)."""
+        return "".join(part.capitalize() for part in self.value.split("_"))
+
+
+class EntryKind(SpokenEnum):
     """What an extension is made of."""
 
     MCP_CONFIG = "mcp_config"
@@ -37,11 +46,6 @@ class EntryKind(StrEnum):
     EXTERNAL_HELPER = "external_helper"
     EXTERNAL_TOOL = "external_tool"
     WASM = "wasm"
-
-    @property
-    def spoken(self) -> str:
-        """The name that refusals use, such as `HttpRecipe` (extensions contract 2.3)."""
-        return "".join(part.capitalize() for part in self.value.split("_"))
 
 
 class Sandbox(StrEnum):

@@ -17,7 +17,8 @@ _HIGH = rb"\\u[dD][89abAB][0-9a-fA-F]{2}"
 _LOW = rb"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
 _LONE = re.compile(rb"%b(?!%b)|(?<!%b)%b" % (_HIGH, _LOW, _HIGH, _LOW))
 
-_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"')
+# One that nothing ends goes to the end of the text, so that the search never begins again within it.
+STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
 _NO_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
 _STEPS: Final[Callable[[int], int]] = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}.__getitem__
 
@@ -33,9 +34,15 @@ def string_fault(body: bytes) -> str | None:
     return LONE_SURROGATE if _LONE.search(escapes) else None
 
 
+def containers(text: bytes) -> int:
+    """How many brackets in `text` begin an array or an object, those in strings included."""
+    return text.count(b"{") + text.count(b"[")
+
+
 def is_too_deep(body: bytes) -> bool:
     """Whether `body`, which is JSON, is nested deeper than `MOST_NESTED`."""
-    if body.count(b"[") + body.count(b"{") <= MOST_NESTED:
+    # Only a body with that many brackets can be that deep.
+    if containers(body) <= MOST_NESTED:
         return False
-    brackets = _STRING.sub(b"", body).translate(None, _NO_BRACKETS)
+    brackets = STRING.sub(b"", body).translate(None, _NO_BRACKETS)
     return max(accumulate(map(_STEPS, brackets)), default=0) > MOST_NESTED

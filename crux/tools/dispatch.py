@@ -10,7 +10,7 @@ import trio
 from attrs import field, frozen
 
 from crux.actors.audit import RecordAudit, record
-from crux.actors.clock import Clock
+from crux.actors.clock import Clock, now_ms
 from crux.actors.limiter import Admit
 from crux.actors.mailbox import Mailbox
 from crux.domain.audit import INVOKE_OK, INVOKE_REJECTED, AuditEvent
@@ -136,7 +136,7 @@ class Dispatcher:
         return AuditEvent(
             action=INVOKE_OK if ok else INVOKE_REJECTED,
             pack_id=manifest.id,
-            ts_unix_ms=self.clock.now_us() // 1000,
+            ts_unix_ms=now_ms(self.clock),
             actor=passport,
             version=manifest.version,
             outcome="ok" if ok else "rejected",

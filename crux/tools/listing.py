@@ -20,8 +20,8 @@ from crux.domain.router import Router
 from crux.domain.surface import ExtensionNames, SurfaceMode, shape
 from crux.errors import CruxError
 from crux.logs import get_logger
-from crux.tools.extension_listing import ListedExtensionTool, listed
-from crux.tools.registry import Call, Catalogue, Tool
+from crux.tools.listed import ListedTool, listed_granted, listed_own
+from crux.tools.registry import Call, Catalogue
 
 # Encoded lists that are kept: a dynamic surface makes one for each choice of tools.
 VARIANTS_KEPT = 64
@@ -31,10 +31,6 @@ ENTRIES_KEPT = 4096
 TOOLS_S = 2.0
 
 log = get_logger("crux.listing")
-
-_Granted = tuple[GrantedTool, ...]
-# A tool of the catalogue by its name, or one of an extension's.
-_Shown = tuple[str | ListedExtensionTool, ...]
 
 
 class Listing:
@@ -52,11 +48,11 @@ class Listing:
         self._router = router
         self._mode = mode
         self._ledger = ledger
-        self._entries = {tool.name: msgspec.json.encode(tool.listing(router)) for tool in catalogue.tools}
+        self._own = tuple(listed_own(tool, router) for tool in catalogue.tools)
         self._meta = b"" if router is None else b',"_meta":' + msgspec.json.encode({"crux": router.stamp()})
-        self._permitted: dict[tuple[bool, bool], Sequence[Tool]] = {}
-        self._granted: OrderedDict[str, _Granted] = OrderedDict()
-        self._listed = lru_cache(ENTRIES_KEPT)(partial(listed, names=extension_names, router=router))
+        self._permitted: dict[tuple[bool, bool], Sequence[ListedTool]] = {}
+        self._granted: OrderedDict[str, tuple[GrantedTool, ...]] = OrderedDict()
+        self._listed = lru_cache(ENTRIES_KEPT)(partial(listed_granted, names=extension_names, router=router))
         self._encode = lru_cache(VARIANTS_KEPT)(self._encode_once)
 
     async def of(self, call: Call) -> bytes:
@@ -68,25 +64,22 @@ class Listing:
             intent = await services.intents.ask(CurrentIntent(call.passport_key))
             recent = await services.traces.ask(RecentCalls(call.passport_key))
         now_s = services.clock.now_us() // 1_000_000
-        tools: Sequence[Tool | ListedExtensionTool] = (
-            *self._permitted_at(now_s),
-            *await self._of_extensions(call, now_s),
-        )
+        tools = (*self._permitted_at(now_s), *await self._of_extensions(call, now_s))
         shown = shape(self._mode, intent, recent, tools)
-        names = tuple(tool.name for tool in shown)
         if self._ledger is not None:
+            names = tuple(tool.name for tool in shown)
             self._ledger.record(offer(call.passport_key, names, self._mode))
-        return self._encode(tuple(tool if isinstance(tool, ListedExtensionTool) else tool.name for tool in shown))
+        return self._encode(shown)
 
-    def _permitted_at(self, now_s: int) -> Sequence[Tool]:
+    def _permitted_at(self, now_s: int) -> Sequence[ListedTool]:
         if self._router is None:
-            return self._catalogue.tools
+            return self._own
         phase = self._router.phase(now_s=now_s)
         if (permitted := self._permitted.get(phase)) is None:
-            permitted = self._permitted[phase] = self._router.permitted(self._catalogue.tools, now_s=now_s)
+            permitted = self._permitted[phase] = self._router.permitted(self._own, now_s=now_s)
         return permitted
 
-    async def _of_extensions(self, call: Call, now_s: int) -> Sequence[ListedExtensionTool]:
+    async def _of_extensions(self, call: Call, now_s: int) -> Sequence[ListedTool]:
         """What the caller's passport was granted and the token permits. A name of the catalogue's is the catalogue's:
         a newer daemon may have a tool of a name that an extension took before."""
         passport = call.extension_passport
@@ -100,12 +93,8 @@ class Listing:
             log.warning("the tools of extensions are listed as they were last known", reason=error.message)
             granted = self._granted.get(passport, ())
         tools = [self._listed(one) for one in granted if one.tool.name not in self._catalogue.by_name]
-        if self._router is None:
-            return tools
-        return [tool for tool in tools if self._router.decide(tool.declared, now_s=now_s).authorised]
+        return tools if self._router is None else self._router.permitted(tools, now_s=now_s)
 
-    def _encode_once(self, shown: _Shown) -> bytes:
-        entries = b",".join(
-            tool.entry if isinstance(tool, ListedExtensionTool) else self._entries[tool] for tool in shown
-        )
+    def _encode_once(self, shown: tuple[ListedTool, ...]) -> bytes:
+        entries = b",".join(tool.entry for tool in shown)
         return b'{"tools":[' + entries + b"]" + self._meta + b"}"

@@ -59,7 +59,7 @@ async def call_tool(params: object, call: Call, record: Record, request_id: byte
     services = call.services
     tool = services.catalogue.by_name.get(name) or await extension_tool(name, services)
     if services.router is not None:
-        gated_as = tool.gated_as if isinstance(tool, ExtensionTool) else name
+        gated_as = name if tool is None else tool.gated_as
         decision = services.router.decide(gated_as, now_s=services.clock.now_us() // 1_000_000)
         if not decision.authorised:
             raise denied(decision)

@@ -143,6 +143,11 @@ class Tool:
     run: Run
 
     @property
+    def gated_as(self) -> str:
+        """The name by which a capability token permits it."""
+        return self.name
+
+    @property
     def description(self) -> str:
         """The text of `tools/list`: the tier's marker first (seed 11.8)."""
         return f"[{self.tier.value}] {self.summary}"

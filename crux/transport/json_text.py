@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from crux.domain.raw_json import LONE_SURROGATE, MOST_NESTED, NUL
+from crux.domain.raw_json import LONE_SURROGATE, MOST_NESTED, NUL, STRING, containers
 from crux.errors import InvalidArgument, ParseError
 from crux.logs import redact_text
 
@@ -20,8 +20,6 @@ from crux.logs import redact_text
 MOST_CONTAINERS = 100_000
 
 _COMPLAINT_LENGTH = 200
-# One that nothing ends goes to the end of the text, so that the search never begins again within it.
-_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 _decode = msgspec.json.Decoder().decode
@@ -61,12 +59,8 @@ def too_deep() -> ParseError:
 def check_containers(body: bytes) -> None:
     """Raise `ParseError` where `body`, which may be JSON, has more than `MOST_CONTAINERS` arrays and objects."""
     # Brackets in strings are none; only a body with that many brackets is worth the search for its strings.
-    if _brackets(body) > MOST_CONTAINERS and _brackets(_STRING.sub(b"", body)) > MOST_CONTAINERS:
+    if containers(body) > MOST_CONTAINERS and containers(STRING.sub(b"", body)) > MOST_CONTAINERS:
         raise ParseError(f"more than {MOST_CONTAINERS} arrays and objects: send it in parts")
-
-
-def _brackets(text: bytes) -> int:
-    return text.count(b"{") + text.count(b"[")
 
 
 def with_lone_surrogates(body: bytes) -> object | None:
@@ -98,7 +92,7 @@ def _finite(text: str) -> float:
 def check_nesting(body: bytes, value: object) -> None:
     """Raise `ParseError` where arrays and objects are nested too deep in `value`, which is `body` or a part of it."""
     # Only a body with that many brackets can be that deep.
-    if _brackets(body) <= MOST_NESTED:
+    if containers(body) <= MOST_NESTED:
         return
     depth, level = 0, [value]
     while level := [item for item in level if isinstance(item, dict | list)]:

@@ -42,6 +42,7 @@ from crux.storage.engine import SqliteEngine
 from crux.storage.writer import Outcomes
 from tests.conftest import HandClock
 from tests.manifests import PUBLIC_KEY_HEX, SIGNER, manifest_json, manifest_of
+from tests.unit.actors.stores import noted
 
 NOW_MS = HandClock().us // 1000
 
@@ -119,14 +120,7 @@ async def running(directory: Path, *, audit_capacity: int = 1024, audits: bool =
     engine = await SqliteEngine.open(directory, DecayPolicy())
     facts, recall, extensions = Mailbox("facts"), Mailbox("recall"), Mailbox("extensions")
     audit, sessions, clock = Mailbox("audit", audit_capacity), Mailbox("sessions"), HandClock()
-    rig = Rig(extensions, facts, recall, audit, sessions, engine, [])
-    commit = engine.commit
-
-    async def noted(commands: Sequence[Message[Any]], now_us: int) -> Outcomes:
-        rig.batches.append(commands)
-        return await commit(commands, now_us)
-
-    engine.commit = noted
+    rig = Rig(extensions, facts, recall, audit, sessions, engine, noted(engine))
     sink = Supervised(audit, lambda: AuditSink(facts, recall, AuditFigures()))
 
     def build() -> Extensions:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ from crux.errors import ActorFailed, NoAnswer, StorageFull, StorageUnavailable
 from crux.storage.engine import SqliteEngine
 from crux.storage.writer import Outcomes
 from tests.conftest import HandClock
+from tests.unit.actors.stores import full_disk, kept_back, noted
 
 LARGE = Json('"' + "x" * 150_000 + '"')
 
@@ -69,28 +70,13 @@ class Rig:
         for event in events:
             self.audit.tell(RecordAudit((event,)))
 
-    @contextmanager
-    def full_disk(self) -> Iterator[None]:
-        pages = self.engine._writer._connection
-        (used,) = pages.execute("PRAGMA page_count").fetchone()
-        pages.execute(f"PRAGMA max_page_count = {used}")
-        yield
-        pages.execute("PRAGMA max_page_count = 1000000")
-
 
 @asynccontextmanager
 async def running(directory: Path) -> AsyncIterator[Rig]:
     """A daemon's worth of the store and the AuditSink; ends as a process does that is killed: nobody is asked."""
     engine = await SqliteEngine.open(directory, DecayPolicy())
     facts, recall, audit = Mailbox("facts"), Mailbox("recall"), Mailbox("audit")
-    rig = Rig(audit, facts, recall, engine, AuditFigures(), [], [])
-    commit = engine.commit
-
-    async def noted(commands: Sequence[Message[Any]], now_us: int) -> Outcomes:
-        rig.batches.append(commands)
-        return await commit(commands, now_us)
-
-    engine.commit = noted
+    rig = Rig(audit, facts, recall, engine, AuditFigures(), [], noted(engine))
 
     def build() -> AuditSink:
         rig.sinks.append(AuditSink(facts, recall, rig.figures))
@@ -223,7 +209,7 @@ async def test_as_many_windows_are_held_as_fit(rig: Rig, monkeypatch: pytest.Mon
 async def test_a_full_disk_is_told_to_who_asks_and_counted_and_the_trail_goes_on(rig: Rig) -> None:
     await rig.record(called())
     with structlog.testing.capture_logs() as logs:
-        with rig.full_disk():
+        with full_disk(rig.engine):
             for _ in range(2):
                 with pytest.raises(StorageFull):
                     await rig.record(called(detail=LARGE))
@@ -235,7 +221,7 @@ async def test_a_full_disk_is_told_to_who_asks_and_counted_and_the_trail_goes_on
 
 async def test_a_marker_that_was_not_kept_is_due_for_the_next_event(rig: Rig) -> None:
     await rig.record_many([called()] * 60)
-    with rig.full_disk(), pytest.raises(StorageFull):
+    with full_disk(rig.engine), pytest.raises(StorageFull):
         await rig.record(called(version="x" * 150_000))
     assert rig.figures.suppressed == 0
     assert await rig.record_many([called(), called()]) == [False, False]
@@ -245,7 +231,7 @@ async def test_a_marker_that_was_not_kept_is_due_for_the_next_event(rig: Rig) ->
 
 async def test_events_that_need_no_disk_are_suppressed_while_it_is_full(rig: Rig) -> None:
     await rig.record_many([called()] * 61)
-    with rig.full_disk():
+    with full_disk(rig.engine):
         assert not await rig.record(called(detail=LARGE))
     assert rig.figures.lost.total == 0
 
@@ -281,18 +267,12 @@ async def test_a_store_that_cannot_be_read_fails_the_asker_and_not_the_actor(rig
 async def test_a_commit_whose_answer_came_too_late_is_built_upon(mock_clock: trio.testing.MockClock, rig: Rig) -> None:
     """It lands after the next event has read the place: that one is refused once, and made anew."""
     await rig.record(called(0))
-    commit, gate = rig.engine.commit, trio.Event()
-
-    async def keep_back(commands: Sequence[Message[Any]], now_us: int) -> Outcomes:
-        rig.engine.commit = commit
-        await gate.wait()
-        return await commit(commands, now_us)
 
     async def record_too_late() -> None:
         with pytest.raises(NoAnswer):
             await rig.record(called(1))
 
-    rig.engine.commit = keep_back
+    gate = kept_back(rig.engine)
     async with trio.open_nursery() as waiting:
         waiting.start_soon(record_too_late)
         await trio.testing.wait_all_tasks_blocked()

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import structlog.testing
@@ -38,13 +37,13 @@ from crux.domain.extensions import (
 )
 from crux.domain.facts import Draft
 from crux.domain.grants import grant_draft
-from crux.domain.manifest_rules import manifest_hash
+from crux.domain.manifest_signing import manifest_hash
 from crux.domain.messages import Message
 from crux.domain.privacy import RAW_ADMIN
 from crux.errors import Conflict, NoAnswer, StorageFull
-from crux.storage.writer import Outcomes
 from tests.manifests import PUBLIC_KEY_HEX, SIGNER, manifest_json, manifest_of, recipe_json
 from tests.unit.actors.extension_rig import Rig, listening, running, were_told
+from tests.unit.actors.stores import kept_back
 
 
 @pytest.fixture
@@ -129,18 +128,12 @@ async def test_a_write_without_an_answer_is_looked_up_before_anything_else(
     """Where it was made after all, the trail and the agent hear of it then."""
     await rig.install()
     alice, before = await listening(rig, "alice"), await rig.trail()
-    commit, gate = rig.engine.commit, trio.Event()
-
-    async def keep_back(commands: Sequence[Message[Any]], now_us: int) -> Outcomes:
-        rig.engine.commit = commit
-        await gate.wait()
-        return await commit(commands, now_us) if lands else [StorageFull("the disk is full")] * len(commands)
 
     async def grant_too_late() -> None:
         with pytest.raises(NoAnswer):
             await rig.grant()
 
-    rig.engine.commit = keep_back
+    gate = kept_back(rig.engine, lands=lands)
     async with trio.open_nursery() as waiting:
         waiting.start_soon(grant_too_late)
         await trio.testing.wait_all_tasks_blocked()

@@ -35,7 +35,7 @@ from crux.domain.extensions import (
     TrustedKey,
     TrustTier,
 )
-from crux.domain.manifest_rules import manifest_hash
+from crux.domain.manifest_signing import manifest_hash
 from crux.errors import Conflict, InvalidArgument, NotFound
 from tests.manifests import PUBLIC_KEY_HEX, SIGNER, manifest_json, manifest_of, recipe_json, signed
 from tests.unit.actors.extension_rig import NOW_MS, Rig, listening, running, were_told

@@ -4,8 +4,8 @@ ledger to them."""
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,7 @@ from crux.errors import ActorFailed, NoAnswer, PayloadTooLarge, StorageFull, Sto
 from crux.storage.engine import SqliteEngine
 from crux.storage.writer import Outcomes
 from tests.conftest import HandClock
+from tests.unit.actors.stores import full_disk, kept_back, noted
 
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 BOB, EVE = observed_session("bob", "s"), observed_session("eve", "s")
@@ -83,14 +84,6 @@ class Rig:
             before = blake3(body.encode()).hexdigest()
         return [observation_kept_in(fact) for fact in sorted(facts, key=lambda fact: fact.key)]
 
-    @contextmanager
-    def full_disk(self) -> Iterator[None]:
-        pages = self.engine._writer._connection
-        (used,) = pages.execute("PRAGMA page_count").fetchone()
-        pages.execute(f"PRAGMA max_page_count = {used}")
-        yield
-        pages.execute("PRAGMA max_page_count = 1000000")
-
 
 @asynccontextmanager
 async def running(directory: Path, capacity: int = 1024) -> AsyncIterator[Rig]:
@@ -98,14 +91,7 @@ async def running(directory: Path, capacity: int = 1024) -> AsyncIterator[Rig]:
     engine = await SqliteEngine.open(directory, DecayPolicy())
     facts, recall, observations = Mailbox("facts"), Mailbox("recall"), Mailbox("observations", capacity)
     clock, failures = HandClock(), FailureCount("observations")
-    rig = Rig(observations, facts, recall, engine, failures, [])
-    commit = engine.commit
-
-    async def noted(commands: Sequence[Message[Any]], now_us: int) -> Outcomes:
-        rig.batches.append(commands)
-        return await commit(commands, now_us)
-
-    engine.commit = noted
+    rig = Rig(observations, facts, recall, engine, failures, noted(engine))
     async with trio.open_nursery() as nursery:
         await start_all(
             nursery,
@@ -196,7 +182,7 @@ async def test_a_chain_that_is_not_in_memory_is_read_again(rig: Rig, monkeypatch
 async def test_a_full_disk_is_told_to_who_asks_and_counted_and_the_chain_goes_on(rig: Rig) -> None:
     await rig.append()
     with structlog.testing.capture_logs() as logs:
-        with rig.full_disk():
+        with full_disk(rig.engine):
             for _ in range(2):
                 with pytest.raises(StorageFull):
                     await rig.append(payload=text_of(150_000))
@@ -238,18 +224,12 @@ async def test_a_store_that_cannot_be_read_fails_the_append_and_not_the_actor(ri
 async def test_a_commit_whose_answer_came_too_late_is_built_upon(mock_clock: trio.testing.MockClock, rig: Rig) -> None:
     """It lands after the next append has read the tip: that one is refused once, and made anew."""
     await rig.append()
-    commit, gate = rig.engine.commit, trio.Event()
-
-    async def keep_back(commands: Sequence[Message[Any]], now_us: int) -> Outcomes:
-        rig.engine.commit = commit
-        await gate.wait()
-        return await commit(commands, now_us)
 
     async def append_too_late() -> None:
         with pytest.raises(NoAnswer):
             await rig.append()
 
-    rig.engine.commit = keep_back
+    gate = kept_back(rig.engine)
     async with trio.open_nursery() as waiting:
         waiting.start_soon(append_too_late)
         await trio.testing.wait_all_tasks_blocked()
@@ -289,7 +269,7 @@ async def test_marks_of_one_batch_are_compared_with_each_other(rig: Rig) -> None
 
 async def test_a_mark_that_was_not_kept_does_not_count(rig: Rig) -> None:
     new = NewObservation("offer", "p", text_of(150_000))
-    with rig.full_disk(), pytest.raises(StorageFull):
+    with full_disk(rig.engine), pytest.raises(StorageFull):
         await rig.observations.ask(AppendObservation(BOB, new, "a"))
     assert await rig.observations.ask(AppendObservation(BOB, new, "a")) is not None
 

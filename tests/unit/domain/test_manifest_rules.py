@@ -4,7 +4,6 @@ from typing import Any
 import attrs
 import msgspec
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,11 +14,10 @@ from crux.domain.manifest_rules import (
     check_extension_id,
     check_tool_names,
     folded,
-    manifest_hash,
     schemas_fault,
-    signing_payload,
     validate,
 )
+from crux.domain.manifest_signing import manifest_hash, signing_payload
 from crux.domain.manifests import (
     Entry,
     EntryKind,
@@ -32,10 +30,9 @@ from crux.domain.manifests import (
 )
 from crux.domain.tool_schemas import MOST_VALUES
 from crux.errors import InvalidArgument
-
-KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
-PUBLIC = KEY.public_key().public_bytes_raw().hex()
-ALICE = "p_community_alice"
+from tests.manifests import PUBLIC_KEY_HEX as PUBLIC
+from tests.manifests import SIGNER as ALICE
+from tests.manifests import SIGNING_KEY as KEY
 
 TOOL = ToolDeclaration("ext.a.t", "d", Json('{"type":"object"}'))
 BARE = Manifest(

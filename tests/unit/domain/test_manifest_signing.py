@@ -26,11 +26,11 @@ from crux.domain.manifests import (
     Signature,
     ToolDeclaration,
 )
+from tests.manifests import PUBLIC_KEY_HEX as PUBLIC
+from tests.manifests import SIGNER as NAME
+from tests.manifests import SIGNING_KEY as KEY
 
-KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 OTHER = Ed25519PrivateKey.from_private_bytes(bytes(range(1, 33)))
-PUBLIC = KEY.public_key().public_bytes_raw().hex()
-NAME = "p_community_alice"
 
 MANIFEST = Manifest(
     schema="crux.integration.v1",

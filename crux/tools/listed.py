@@ -1,8 +1,7 @@
-"""How the tools of extensions stand in `tools/list` (seed 11.9, extensions contract 9.1)."""
+"""How tools stand in `tools/list`: those of the catalogue, and those of extensions (seed 11.8 and 11.9, extensions
+contract 9.1)."""
 
 from __future__ import annotations
-
-from typing import ClassVar
 
 import msgspec
 from attrs import frozen
@@ -12,23 +11,29 @@ from crux.domain.consequence import consequence_of
 from crux.domain.extensions import GrantedTool
 from crux.domain.router import Router
 from crux.domain.surface import ExtensionNames
-from crux.tools.registry import Tier
+from crux.tools.registry import Tier, Tool
 
 
 @frozen(eq=False)
-class ListedExtensionTool:
-    """One entry: `declared` is the name in the manifest, `name` the one that is shown, `entry` the JSON of it all."""
+class ListedTool:
+    """One entry: `name` is the one that is shown, `gated_as` the one by which a capability token permits the tool,
+    `entry` the JSON of it all."""
 
     name: str
-    declared: str
+    gated_as: str
     entry: bytes
+    affinity: str | None = None
+    floor_rank: int | None = None
 
-    affinity: ClassVar = None
-    floor_rank: ClassVar = None
+
+def listed_own(tool: Tool, router: Router | None) -> ListedTool:
+    """The entry of a tool of the catalogue."""
+    entry = msgspec.json.encode(tool.listing(router))
+    return ListedTool(tool.name, tool.gated_as, entry, tool.affinity, tool.floor_rank)
 
 
-def listed(granted: GrantedTool, names: ExtensionNames, router: Router | None) -> ListedExtensionTool:
-    """The entry of a granted tool."""
+def listed_granted(granted: GrantedTool, names: ExtensionNames, router: Router | None) -> ListedTool:
+    """The entry of a granted tool of an extension."""
     tool, installed = granted.tool, granted.installed
     name = tool.name.replace(".", "_") if names is ExtensionNames.SAFE else tool.name
     consequence = consequence_of(tool.name).as_metadata()
@@ -54,4 +59,4 @@ def listed(granted: GrantedTool, names: ExtensionNames, router: Router | None) -
         "inputSchema": schema,
         "_meta": {"crux": meta},
     }
-    return ListedExtensionTool(name, tool.name, msgspec.json.encode(entry))
+    return ListedTool(name, tool.name, msgspec.json.encode(entry))
