@@ -176,6 +176,7 @@ def _services(given: Resources, mailboxes: Mapping[str, Mailbox], metrics: Metri
         span=span_of_calls(),
         audit_envelope=settings.audit_envelope,
         salience=settings.memory_salience,
+        switched_off=settings.switched_off,
     )
 
 

@@ -123,6 +123,12 @@ class ResultTooLarge(CruxError):
     status = 413
 
 
+class SwitchedOff(CruxError):
+    """A part that the operator of this daemon has switched off (Decisions 17 and 36)."""
+
+    status = 404
+
+
 class NotBuilt(CruxError):
     """Something that this daemon has no means for."""
 

@@ -23,6 +23,7 @@ class Group(Enum):
     LIMITS = "Limits"
     STORAGE = "Storage"
     PRIVACY = "Privacy and decay"
+    MEMORY = "Memory tools"
     RECORDING = "Recording of calls"
     LOGGING = "Logging"
     WIRE = "Servers"

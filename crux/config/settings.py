@@ -12,6 +12,7 @@ from platformdirs import user_data_path
 from crux.config import parsers
 from crux.config.capability import CapabilitySettings
 from crux.config.declaration import Group, setting
+from crux.config.memory import MemorySettings
 from crux.config.oauth import OAuthSettings
 from crux.config.parsers import AuthMode
 from crux.config.recording import RecordingSettings
@@ -30,7 +31,7 @@ def _user_data_dir() -> Path:
 
 # A part of the settings has no slots: classes with slots of their own cannot be combined.
 @frozen(kw_only=True)
-class Settings(CapabilitySettings, OAuthSettings, RecordingSettings, WireSettings):
+class Settings(CapabilitySettings, MemorySettings, OAuthSettings, RecordingSettings, WireSettings):
     """What one daemon runs with. Times are whole seconds where a name ends in `_s`; sizes are bytes."""
 
     http_host: str = setting(

@@ -16,6 +16,7 @@ from crux.actors.mailbox import Mailbox
 from crux.domain.callers import passport_key
 from crux.domain.consequence import consequence_of
 from crux.domain.decay import DecayPolicy
+from crux.domain.features import Feature
 from crux.domain.outbound_config import OutboundConfig
 from crux.domain.privacy import PrivacyRules, Viewer
 from crux.domain.revocation import Revocation
@@ -65,7 +66,7 @@ class Services:
     `mcp_url` where agents reach the daemon, None where MCP is off. `outbound` is what calls
     of extensions are bound by now. Without a `router` every tool may be called; without
     `revocations`, which come with the passports, nobody is revoked; without `span` nothing is traced. With `salience`,
-    facts that are recalled often go stale later.
+    facts that are recalled often go stale later. `switched_off` are the parts that the operator does without.
     """
 
     facts: Mailbox
@@ -89,6 +90,7 @@ class Services:
     span: Span | None = None
     audit_envelope: bool = False
     salience: bool = False
+    switched_off: frozenset[Feature] = frozenset()
 
     @property
     def console_url(self) -> str:

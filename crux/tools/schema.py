@@ -10,7 +10,7 @@ may be spelt. A number above its clamp becomes the clamp (Decision 18); null is 
 unknown arguments are ignored, since clients send them, also where the schema declares that there are no others.
 
 The type of an argument may be such a class itself: that is an object, and a message names a member of it with its path,
-such as `hints.max_capabilities`.
+such as `hints.max_capabilities`. `Mapping[str, object]` is an object of any members, which nobody may change.
 """
 
 from __future__ import annotations
@@ -129,12 +129,19 @@ def _read_strings(value: object) -> tuple[str, ...]:
     return tuple(_read_string(item) for item in value)
 
 
+def _read_object(value: object) -> Mapping[str, object]:
+    if type(value) is not dict:
+        raise ValueError
+    return value
+
+
 _KINDS: Mapping[object, Kind] = {
     str: Kind({"type": "string"}, "a string", _read_string),
     bool: Kind({"type": "boolean"}, "true or false", _read_boolean),
     int: Kind({"type": "integer"}, "an integer", _read_integer),
     float: Kind({"type": "number"}, "a number", _read_number),
     tuple[str, ...]: Kind({"type": "array", "items": {"type": "string"}}, "an array of strings", _read_strings),
+    Mapping[str, object]: Kind({"type": "object"}, "an object", _read_object),
 }
 
 

@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 
 from crux.config import AuthMode, Loaded, Settings, load
+from crux.domain.features import Feature
 from crux.errors import SettingError, StartRefused
 from crux.logs import Redact
 
@@ -208,3 +209,11 @@ def test_a_variable_that_looks_like_ours_and_is_none_is_told_of(name: str, said:
 @pytest.mark.parametrize("name", ["CRUX_MCP_URL", "CORECRUX_LOOPBACK_TOKEN", "CRUXIFIX", "PATH", "crux_agent_token"])
 def test_any_other_variable_is_nobody_s_business(name: str, home: Path) -> None:
     assert load({name: "x"}, home=home).warnings == ()
+
+
+@pytest.mark.parametrize("feature", Feature)
+def test_every_feature_is_on_until_its_switch_says_otherwise(feature: Feature, home: Path) -> None:
+    assert load({}, home=home).settings.switched_off == frozenset()
+    assert load({feature: "0"}, home=home).settings.switched_off == {feature}
+    assert load({feature: ""}, home=home).settings.switched_off == {feature}
+    assert load({feature: "1"}, home=home).settings.switched_off == frozenset()

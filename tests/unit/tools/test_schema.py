@@ -1,5 +1,7 @@
 """Reading arguments: every type, every bound, every message."""
 
+from collections.abc import Mapping
+
 import pytest
 from attrs import frozen
 from hypothesis import given
@@ -215,3 +217,17 @@ def test_arguments_are_read_or_refused_and_nothing_else(arguments: object) -> No
 
 def test_a_long_value_is_shortened_in_a_message() -> None:
     assert shortened("x" * 100) == '"' + "x" * 39 + "…"
+
+
+@frozen
+class Record:
+    payload: Mapping[str, object] = arg("Any members")
+
+
+def test_an_object_of_any_members_is_read_as_it_is() -> None:
+    parameters = parameters_of(Record)
+    assert input_schema(parameters, [{}])["properties"] == {"payload": {"type": "object", "description": "Any members"}}
+    parse_record = parser_of(Record, parameters)
+    assert parse_record({"payload": {"a": [1, None]}}).payload == {"a": [1, None]}
+    with pytest.raises(InvalidArgument, match=r"'payload' must be an object, got \[1\]"):
+        parse_record({"payload": [1]})
