@@ -18,6 +18,7 @@ from crux.actors.clock import Clock
 from crux.actors.extensions import Extensions
 from crux.actors.facts import FactStore
 from crux.actors.failures import FailureCount
+from crux.actors.gaps import Gaps
 from crux.actors.intents import IntentMap
 from crux.actors.introspection import Introspector
 from crux.actors.ledger import Ledger
@@ -149,6 +150,7 @@ def _services(given: Resources, mailboxes: Mapping[str, Mailbox], metrics: Metri
         recall=mailboxes["recall"],
         intents=mailboxes["intents"],
         traces=mailboxes["traces"],
+        gaps=mailboxes["gaps"],
         extensions=mailboxes["extensions"],
         audit=mailboxes["audit"],
         extension_calls=Invoker(
@@ -176,6 +178,7 @@ def _services(given: Resources, mailboxes: Mapping[str, Mailbox], metrics: Metri
         span=span_of_calls(),
         audit_envelope=settings.audit_envelope,
         salience=settings.memory_salience,
+        reversible_budget=settings.reversible_budget,
         switched_off=settings.switched_off,
     )
 
@@ -203,6 +206,7 @@ def _actors(
         "traces": partial(TraceRing, given.clock, given.settings.tool_traces_ttl_s),
         "meter": Meter,
         "observations": partial(Observations, facts, recall, given.clock, signer, failures=failures),
+        "gaps": partial(Gaps, facts, recall),
         "limiter": RateLimiter,
         "audit": partial(AuditSink, facts, recall, trail),
         "extensions": partial(

@@ -13,6 +13,7 @@ from attrs import define, frozen
 from crux.actors.audit import AuditFigures, AuditSink
 from crux.actors.extensions import Extensions
 from crux.actors.facts import FactStore
+from crux.actors.gaps import Gaps
 from crux.actors.intents import IntentMap
 from crux.actors.mailbox import Mailbox
 from crux.actors.recall import Recall
@@ -60,6 +61,7 @@ def mailboxes_of(services: Services) -> tuple[Mailbox, ...]:
         services.traces,
         services.audit,
         services.extensions,
+        services.gaps,
     )
 
 
@@ -76,6 +78,7 @@ def services_on(clock: HandClock) -> Services:
         recall=Mailbox("recall"),
         intents=Mailbox("intents"),
         traces=Mailbox("traces"),
+        gaps=Mailbox("gaps"),
         extensions=Mailbox("extensions"),
         audit=Mailbox("audit"),
         extension_calls=NoCalls(),
@@ -107,6 +110,7 @@ async def stack(tmp_path: Path) -> AsyncIterator[Stack]:
             Supervised(services.facts, lambda: FactStore(engine, clock)),
             Supervised(services.recall, lambda: Recall(engine)),
             Supervised(services.intents, lambda: IntentMap(clock)),
+            Supervised(services.gaps, lambda: Gaps(services.facts, services.recall)),
             Supervised(services.traces, lambda: TraceRing(clock, ttl_s=3600)),
             Supervised(sessions, SessionRegistry),
             Supervised(services.audit, lambda: AuditSink(services.facts, services.recall, AuditFigures())),

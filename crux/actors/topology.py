@@ -14,6 +14,7 @@ ASKS: Mapping[str, frozenset[str]] = {
     "traces": frozenset(),
     "meter": frozenset(),
     "observations": frozenset({"facts", "recall"}),
+    "gaps": frozenset({"facts", "recall"}),
     "introspection": frozenset(),
     "limiter": frozenset(),
     "audit": frozenset({"facts", "recall"}),

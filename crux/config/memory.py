@@ -25,6 +25,14 @@ class MemorySettings:
     )
     consolidation: bool = _switch(Feature.CONSOLIDATION, "Offers `memory_contradictions` and `memory_consolidate`.")
     scoped_forget: bool = _switch(Feature.SCOPED_FORGET, "Offers `memory_forget`.")
+    reversible_budget: bool = setting(
+        False,
+        env="CRUX_BUDGET_REVERSIBLE",
+        group=Group.MEMORY,
+        parse=parsers.flag,
+        keep_empty=True,
+        meaning="A `token_budget` of `query` pays for pointers at 40 tokens each, however much their texts cost.",
+    )
     artefacts: bool = _switch(Feature.ARTEFACTS, "Offers `artefact_put`, `artefact_get` and `artefact_list`.")
 
     @property

@@ -5,19 +5,18 @@ Their fields stand in the order of the JSON; `omit_defaults` leaves out the keys
 """
 
 from collections.abc import Sequence
-from typing import Final, Literal
+from typing import Literal
 
 import msgspec
 from blake3 import blake3
 
+from crux.domain.budgets import Room
 from crux.domain.decay import Freshness, Horizon
-from crux.domain.tokens import of_size, utf8_size
+from crux.domain.tokens import utf8_size
 
-_POINTER_TOKENS = 40
-_SUMMARY_TOKENS = 150
+POINTER_TOKENS = 40
+SUMMARY_TOKENS = 150
 _EPITOME_BYTES = 80
-
-_encode: Final = msgspec.json.Encoder().encode
 
 
 class Recalled(msgspec.Struct, frozen=True):
@@ -161,7 +160,7 @@ def crc_answer(
     Facts are given in full while they fit, the first in any case. From the first that does not fit they shrink to
     pointers; from the first pointer that does not fit they are left out, and counted as `capped` (Decision 32).
     """
-    room = _Room(token_budget)
+    room = Room(token_budget)
     pointers: list[Pointer] = []
     content: list[Content] = []
     memories: list[MemoryUsed] = []
@@ -193,8 +192,8 @@ def crc_answer(
         pointers=tuple(pointers),
         content=tuple(content),
         cost_estimate=CostEstimate(
-            pointer=_POINTER_TOKENS * emitted,
-            summary=_SUMMARY_TOKENS * emitted,
+            pointer=POINTER_TOKENS * emitted,
+            summary=SUMMARY_TOKENS * emitted,
             full=sum([utf8_size(row.value) // 4 for row in rows[:emitted]]),
         ),
         envelope=Envelope(
@@ -215,7 +214,7 @@ def crc_answer(
 
 def legacy_answer(rows: Sequence[Recalled], *, token_budget: int | None, filtered_below_threshold: int) -> LegacyFacts:
     """The same facts as plain rows: the first in any case, then as many as fit into `token_budget`."""
-    room = _Room(token_budget)
+    room = Room(token_budget)
     fitting = next((n for n, row in enumerate(rows) if not room.takes(row)), len(rows))
     return LegacyFacts(tuple(rows[:fitting]), filtered_below_threshold, len(rows) - fitting)
 
@@ -223,25 +222,6 @@ def legacy_answer(rows: Sequence[Recalled], *, token_budget: int | None, filtere
 def content_hash(text: str) -> str:
     """A short fingerprint that tells whether `text` changed: `blake3:` and 16 hex digits (protocol 8.3)."""
     return f"blake3:{blake3(text.encode()).hexdigest(8)}"
-
-
-class _Room:
-    """What is left of a token budget (None: no end of it). The first thing put in needs no room."""
-
-    def __init__(self, budget: int | None) -> None:
-        self._left = budget
-        self._empty = True
-
-    def takes(self, *parts: object) -> bool:
-        """Whether one item, of all these parts of the answer, fits; then its tokens are spent."""
-        if self._left is None:
-            return True
-        cost = of_size(sum(len(_encode(part)) for part in parts))
-        if cost > self._left and not self._empty:
-            return False
-        self._left -= cost
-        self._empty = False
-        return True
 
 
 def _epitome(row: Recalled) -> str:

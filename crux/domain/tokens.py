@@ -4,7 +4,7 @@ from typing import Final
 
 import msgspec
 
-_BYTES_PER_TOKEN = 4
+BYTES_PER_TOKEN = 4
 
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -16,12 +16,17 @@ def utf8_size(text: str) -> int:
 
 def of_text(text: str) -> int:
     """Tokens of a fact's value: its UTF-8 bytes over four, rounded up (memory contract 1.1)."""
-    return -(-utf8_size(text) // _BYTES_PER_TOKEN)
+    return of_bytes(utf8_size(text))
+
+
+def of_bytes(size_bytes: int) -> int:
+    """Tokens of a text that is `size_bytes` long, rounded up."""
+    return -(-size_bytes // BYTES_PER_TOKEN)
 
 
 def of_size(size_bytes: int) -> int:
     """Tokens of something that is `size_bytes` long on the wire: rounded down, at least 1 (protocol section 10)."""
-    return size_bytes // _BYTES_PER_TOKEN or 1
+    return size_bytes // BYTES_PER_TOKEN or 1
 
 
 def of_json(value: object) -> int:

@@ -10,6 +10,7 @@ from crux.domain.commands import Delete, Deleted, Erase, Probe, Put, Seed, Store
 from crux.domain.facts import Draft, Fact, check_deletable, check_retirable, next_version, shown_to
 from crux.domain.messages import Message
 from crux.errors import Conflict
+from crux.storage.documents import DOCUMENT_WRITES
 from crux.storage.transaction import Transaction
 
 
@@ -92,4 +93,5 @@ _APPLY: Mapping[type, Callable[[Any, Transaction, int], object]] = {
     Seed: _seed,
     Probe: _probe,
     Transact: _transact,
+    **DOCUMENT_WRITES,
 }

@@ -11,11 +11,14 @@ from typing import Any
 
 import trio
 
+from crux.domain.analysis import Analyser
 from crux.domain.commands import Search
 from crux.domain.decay import DecayPolicy
 from crux.domain.facts import Recalls
 from crux.domain.messages import Message
+from crux.domain.retrieval import Retrieve
 from crux.errors import Overloaded
+from crux.storage.retrieval import RETRIEVALS
 from crux.storage.search import needs_scan, read, register_functions
 from crux.storage.sqlite import connect_reader, storage_errors
 
@@ -23,7 +26,10 @@ THREADS = 4
 # A thread hop costs about ten mailbox round trips, so a read that can be cheap is begun where it is, and ended there
 # when it turns out not to be.
 INLINE_S = 0.002
-STEPS_BETWEEN_LOOKS = 500
+# How many steps SQLite makes between looks at whether a read is over. Each look needs the interpreter's lock, so a read
+# in another thread, which may take longer, rarely looks.
+STEPS_INLINE = 500
+STEPS_APART = 20_000
 
 
 class ReadTooLong(Exception):
@@ -33,13 +39,14 @@ class ReadTooLong(Exception):
 class Reader:
     """One read-only connection, for one read at a time."""
 
-    def __init__(self, path: Path, policy: DecayPolicy) -> None:
+    def __init__(self, path: Path, policy: DecayPolicy, steps_between_looks: int) -> None:
         self.connection = connect_reader(path)
         self._policy = policy
+        self._analyser = Analyser()
         self._is_over: Callable[[], bool] = lambda: False
         self._recalls: Mapping[str, Recalls] = {}
         register_functions(self.connection, self._look, self._salience_of)
-        self.connection.set_progress_handler(self._look, STEPS_BETWEEN_LOOKS)
+        self.connection.set_progress_handler(self._look, steps_between_looks)
 
     def read(self, message: Message[Any], is_over: Callable[[], bool]) -> object:
         """The reply; raises `ReadTooLong` as soon as it is noticed that `is_over` holds."""
@@ -48,7 +55,7 @@ class Reader:
             self._recalls = message.recalls
         with storage_errors():
             try:
-                reply = read(message, self.connection, self._policy)
+                reply = self._reply(message)
             except sqlite3.OperationalError as error:
                 if error.sqlite_errorname == "SQLITE_INTERRUPT":
                     raise ReadTooLong from error
@@ -58,6 +65,11 @@ class Reader:
         if is_over():
             raise ReadTooLong
         return reply
+
+    def _reply(self, message: Message[Any]) -> object:
+        if (retrieval := RETRIEVALS.get(type(message))) is not None:
+            return retrieval(message, self.connection, self._analyser)
+        return read(message, self.connection, self._policy)
 
     def _look(self) -> bool:
         return self._is_over()
@@ -71,13 +83,13 @@ class Readers:
     """Answers reads, as of the last commit. They never wait for the writer."""
 
     def __init__(self, path: Path, policy: DecayPolicy) -> None:
-        self._inline = Reader(path, policy)
-        self._idle = [Reader(path, policy) for _ in range(THREADS)]
+        self._inline = Reader(path, policy, STEPS_INLINE)
+        self._idle = [Reader(path, policy, STEPS_APART) for _ in range(THREADS)]
         self._limiter = trio.CapacityLimiter(THREADS)
 
     def read_now(self, message: Message[Any]) -> object:
         """The reply, on this thread; raises `ReadTooLong` when it takes more than `INLINE_S`, or is sure to."""
-        if needs_scan(message):
+        if needs_scan(message) or isinstance(message, Retrieve):
             raise ReadTooLong
         ends = time.thread_time() + INLINE_S
         return self._inline.read(message, lambda: time.thread_time() > ends)

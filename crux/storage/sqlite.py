@@ -9,9 +9,11 @@ from importlib.resources import files
 from pathlib import Path
 
 from crux.errors import CruxError, StartRefused, StorageFull, StorageUnavailable
+from crux.storage.index import bring_up_to_date
 
 APPLICATION_ID = 0x43525558  # "CRUX"
 WAL_LIMIT_BYTES = 64 * 1024 * 1024
+WRITER_CACHE_KIB = 32 * 1024  # a bulk of documents touches more pages than the default holds
 INTEGRITY_CHECK_S = 0.5
 SOUND = "ok"
 
@@ -24,6 +26,7 @@ def connect_writer(path: Path) -> sqlite3.Connection:
     connection.execute(f"PRAGMA journal_size_limit = {WAL_LIMIT_BYTES}")
     connection.execute("PRAGMA secure_delete = ON")
     connection.execute("PRAGMA temp_store = MEMORY")
+    connection.execute(f"PRAGMA cache_size = -{WRITER_CACHE_KIB}")
     return connection
 
 
@@ -50,6 +53,7 @@ def prepare(path: Path) -> None:
             _check_integrity(connection, path)
         with closing(connect_writer(path)) as connection:
             _migrate(connection, current)
+            bring_up_to_date(connection)
     except OSError as error:
         raise StartRefused(f"{path} cannot be opened ({error.strerror})") from error
     except sqlite3.DatabaseError as error:

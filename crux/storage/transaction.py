@@ -4,6 +4,8 @@ import sqlite3
 
 from crux.domain.facts import Fact
 from crux.domain.privacy import DAEMON, reserved_prefix, split_entity
+from crux.domain.retrieval import Handle, Segment
+from crux.storage.index import Indices, fact_text
 from crux.storage.rows import COLUMNS, fact_of, owner_and_shown, row_of, search_text
 
 _COUNT = COLUMNS.count(",") + 1
@@ -30,7 +32,9 @@ class Transaction:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
-        self._run = connection.execute
+        self.run = self._run = connection.execute
+        self.run_many = connection.executemany
+        self.indices = Indices(connection)
 
     def head(self, tenant: str, entity: str, key: str) -> Fact | None:
         """The newest fact of a chain that is not deleted."""
@@ -47,32 +51,45 @@ class Transaction:
     def insert(self, fact: Fact) -> None:
         """Add a live fact, findable by its words from the commit on, but for the daemon's own records."""
         owner, shown = owner_and_shown(fact)
-        seq = self._run(_INSERT, (owner, shown, *row_of(fact))).lastrowid
-        if owner != DAEMON or reserved_prefix(fact.entity) is None:
-            text = search_text(shown, fact.key, fact.value)
-            self._run("INSERT INTO facts_text (rowid, text) VALUES (?, ?)", (seq, text))
+        seq = self._run(_INSERT, (owner, shown, *row_of(fact))).lastrowid or 0
+        self._list(seq, fact, added=True)
 
     def retire(self, fact_id: str, by: str) -> None:
         """Mark a fact as superseded; it is found by search no more."""
-        self._unlist(fact_id)
+        self._unlist("fact_id = ?", (fact_id,))
         self._run("UPDATE facts SET superseded_by = ? WHERE fact_id = ?", (by, fact_id))
 
     def delete(self, fact_id: str) -> None:
         """Mark a fact as deleted; it is found by search no more."""
-        self._unlist(fact_id)
+        self._unlist("fact_id = ?", (fact_id,))
         self._run("UPDATE facts SET deleted = 1 WHERE fact_id = ?", (fact_id,))
 
     def erase_chain(self, tenant: str, entity: str, key: str) -> int:
         """Remove every version of a chain for good; how many were removed."""
         which = (_shown(entity), key, entity, tenant)
-        self._run(f"DELETE FROM facts_text WHERE rowid IN (SELECT seq FROM facts WHERE {_IN_CHAIN})", which)
+        self._unlist(_IN_CHAIN, which)
         return self._run(f"DELETE FROM facts WHERE {_IN_CHAIN}", which).rowcount
 
     def probe(self, now_us: int) -> None:
         self._run("INSERT INTO probe VALUES (1, ?1) ON CONFLICT (id) DO UPDATE SET written_at = ?1", (now_us,))
 
-    def _unlist(self, fact_id: str) -> None:
-        self._run("DELETE FROM facts_text WHERE rowid = (SELECT seq FROM facts WHERE fact_id = ?)", (fact_id,))
+    def _unlist(self, where: str, parameters: tuple[object, ...]) -> None:
+        """Take those facts out of the indices that are in them: the live ones."""
+        rows = self._run(
+            f"SELECT seq, {COLUMNS} FROM facts WHERE {where} AND deleted = 0 AND superseded_by IS NULL", parameters
+        )
+        for seq, *row in rows.fetchall():
+            self._list(seq, fact_of(row), added=False)
+
+    def _list(self, seq: int, fact: Fact, *, added: bool) -> None:
+        """Change what the indices hold of a live fact; the daemon's own records are in none."""
+        owner, shown = owner_and_shown(fact)
+        if owner != DAEMON or reserved_prefix(fact.entity) is None:
+            self.indices.change_parts(seq, search_text(shown, fact.key, fact.value), added=added)
+        if owner is None:
+            text = fact_text(shown, fact.key, fact.value)
+            tenant = self.indices.tenant(fact.tenant)
+            self.indices.change_terms(tenant, Handle(Segment.FACTS, seq), text, added=added)
 
 
 def _shown(entity: str) -> str:

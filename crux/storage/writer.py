@@ -102,6 +102,7 @@ class Writer:
         try:
             self._connection.execute("BEGIN IMMEDIATE")
             outcomes = [self._apply(command, now_us) for command in commands]
+            self._transaction.indices.write()
             self._connection.execute("COMMIT")
         except sqlite3.Error as error:
             self._roll_back()
@@ -120,6 +121,7 @@ class Writer:
         """One command in a savepoint of its own; environmental failures leave through here and end the batch."""
         run = self._connection.execute
         run("SAVEPOINT command")
+        mark = self._transaction.indices.mark()
         try:
             reply = apply(command, self._transaction, now_us)
         except Exception as error:
@@ -127,11 +129,13 @@ class Writer:
                 raise
             run("ROLLBACK TO command")
             run("RELEASE command")
+            self._transaction.indices.rewind(mark)
             return error
         run("RELEASE command")
         return reply
 
     def _roll_back(self) -> None:
+        self._transaction.indices.rewind(0)
         if self._connection.in_transaction:
             self._connection.execute("ROLLBACK")
 

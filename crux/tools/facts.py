@@ -14,6 +14,7 @@ from crux.domain.recall import CrcFacts, LegacyFacts, Recalled, crc_answer, lega
 from crux.domain.traces import Effect
 from crux.domain.words import query_words
 from crux.errors import InvalidArgument
+from crux.tools.contract import is_plain
 from crux.tools.registry import Call, tool
 from crux.tools.results import WithMeta
 from crux.tools.schema import arg, shortened
@@ -21,7 +22,6 @@ from crux.tools.schema import arg, shortened
 MOST_FACTS = 1000
 MOST_RETIRED = 256
 INSTANT = "an RFC 3339 instant such as 2026-11-30T18:59:22Z"
-_LEGACY = frozenset({"legacy", "v0", "none", "off"})
 
 
 @frozen
@@ -148,7 +148,7 @@ async def query_facts(args: QueryArguments, call: Call) -> CrcFacts | LegacyFact
 
 
 def _answer(args: QueryArguments, found: Found, rows: Sequence[Recalled], console_url: str) -> CrcFacts | LegacyFacts:
-    if args.contract is not None and args.contract.strip().lower() in _LEGACY:
+    if is_plain(args.contract):
         return legacy_answer(rows, token_budget=args.token_budget, filtered_below_threshold=found.below_floor)
     return crc_answer(
         rows,

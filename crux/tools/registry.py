@@ -66,7 +66,8 @@ class Services:
     `mcp_url` where agents reach the daemon, None where MCP is off. `outbound` is what calls
     of extensions are bound by now. Without a `router` every tool may be called; without
     `revocations`, which come with the passports, nobody is revoked; without `span` nothing is traced. With `salience`,
-    facts that are recalled often go stale later. `switched_off` are the parts that the operator does without.
+    facts that are recalled often go stale later. With `reversible_budget`
+    a budget of `query` pays for pointers alone. `switched_off` are the parts that the operator does without.
     """
 
     facts: Mailbox
@@ -76,6 +77,7 @@ class Services:
     decay: DecayPolicy
     intents: Mailbox
     traces: Mailbox
+    gaps: Mailbox
     extensions: Mailbox
     audit: Mailbox
     extension_calls: ExtensionCalls
@@ -90,6 +92,7 @@ class Services:
     span: Span | None = None
     audit_envelope: bool = False
     salience: bool = False
+    reversible_budget: bool = False
     switched_off: frozenset[Feature] = frozenset()
 
     @property

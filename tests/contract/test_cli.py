@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from crux import __version__
+from crux.storage.sqlite import newest_schema
 from tests.daemons import Daemon, NotReady
 
 TOKENS = {"ada": "a" * 32, "ben": "b" * 32}
@@ -139,7 +140,7 @@ def test_the_doctor_reads_what_a_killed_daemon_left_without_touching_it(daemon: 
     before = {entry.name: entry.read_bytes() for entry in daemon.data_dir.iterdir()}
     found = checks(crux(daemon, "doctor", "--json"))
     assert {check["verdict"] for check in found.values()} == {"ok"}
-    assert found["database"]["text"] == "schema 1, integrity ok"
+    assert found["database"]["text"] == f"schema {newest_schema()}, integrity ok"
     assert {entry.name: entry.read_bytes() for entry in daemon.data_dir.iterdir()} == before
     daemon.restart()
     assert "    v\n" in well(crux(daemon, "facts", "get", "--entity", "e"))

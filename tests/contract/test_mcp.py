@@ -13,6 +13,7 @@ import trio
 from crux import __version__
 from crux.config import ServerKind
 from crux.domain.surface import SurfaceMode
+from crux.tools.catalogue import CATALOGUE
 from tests.serving import BOB, EVE, FACT, LIST, Serving, bearer, serving, text_of, tool
 
 
@@ -86,19 +87,10 @@ async def test_every_other_method_is_not_found_inside_a_200(
 async def test_the_list_shows_the_tools_that_work(daemon: Serving, client: httpx.AsyncClient) -> None:
     result = (await client.post(daemon.mcp, json={**LIST, "params": {"cursor": "ignored"}})).json()["result"]
     assert list(result) == ["tools"]
-    assert [entry["name"] for entry in result["tools"]] == [
-        "cuecrux_session",
-        "store_fact",
-        "query_facts",
-        "delete_fact",
-        "list_entities",
-        "get_bootstrap",
-        "fact_history",
-        "get_agent_identity",
-    ]
+    assert [entry["name"] for entry in result["tools"]] == [tool.name for tool in CATALOGUE.tools]
 
 
-FLOOR = ["cuecrux_session", "store_fact", "query_facts", "get_bootstrap", "get_agent_identity"]
+FLOOR = [tool.name for tool in CATALOGUE.tools if tool.floor_rank is not None]
 
 
 @pytest.mark.parametrize("surface", [SurfaceMode.MINIMAL, SurfaceMode.DYNAMIC])

@@ -237,7 +237,7 @@ async def test_the_newest_are_the_live_heads_whose_keys_sort_last(
 async def test_the_newest_cost_the_same_however_many_there_are(engine: SqliteEngine) -> None:
     async def steps(of: Message[object]) -> int:
         looks: list[None] = []
-        engine._readers._idle[0].read(of, lambda: bool(looks.append(None)))  # type: ignore[func-returns-value]
+        engine._readers._inline.read(of, lambda: bool(looks.append(None)))  # type: ignore[func-returns-value]
         return len(looks)
 
     await commit(engine, *(Put(Draft("log", f"{place:020}", "x")) for place in range(4000)))

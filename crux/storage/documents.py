@@ -1,0 +1,107 @@
+"""Documents as rows: what the writes that are about them do inside their transaction."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from crux.domain.documents import Ingested, RemoveDocument, StoreDocuments
+from crux.domain.retrieval import Handle, Segment
+from crux.domain.tokens import of_text
+from crux.storage.index import passage_text
+from crux.storage.transaction import Transaction
+
+_COLUMNS = "id, name, content_hash, first, behind, title"
+_INSERT = "INSERT INTO documents VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+
+Row = tuple[Any, ...]
+
+
+def _store(store: StoreDocuments, transaction: Transaction, now_us: int) -> tuple[Ingested, ...]:
+    tenant = transaction.indices.tenant(store.tenant)
+    known = _found(tenant, [document.document_id for document in store.documents], transaction)
+    hashes = {document.document_id: document.content_hash for document in store.documents}
+    due = [
+        document
+        for document in store.documents
+        if (row := known.get(document.document_id)) is None or row[2] != hashes[document.document_id]
+    ]
+    for document in due:
+        if (row := known.get(document.document_id)) is not None:
+            _remove_found(row, tenant, transaction)
+    (last,) = transaction.run("SELECT coalesce(max(id), 0) FROM documents").fetchone()
+    (place,) = transaction.run("SELECT next_passage FROM retrieval").fetchone()
+    documents: list[Row] = []
+    passages: list[Row] = []
+    for number, document in enumerate(due, start=last + 1):
+        documents.append(
+            (
+                number,
+                tenant,
+                document.document_id,
+                hashes[document.document_id],
+                now_us,
+                place,
+                place + len(document.passages),
+                document.title,
+                document.uri,
+                None if document.metadata is None else bytes(document.metadata).decode(),
+                msgspec.json.encode(document.entities).decode() if document.entities else None,
+            )
+        )
+        title = document.title
+        for passage in document.passages:
+            passages.append((place, number, passage.name, of_text(passage.text), passage.text))
+            handle = Handle(Segment.DOCUMENTS, place)
+            transaction.indices.change_terms(tenant, handle, passage_text(passage.text, title), added=True)
+            title = None
+            place += 1
+    transaction.run_many(_INSERT, documents)
+    transaction.run_many("INSERT INTO passages VALUES (?, ?, ?, ?, ?)", passages)
+    transaction.run("UPDATE retrieval SET next_passage = ?", (place,))
+    stored = {document.document_id for document in due}
+    return tuple(
+        Ingested(name, _status(name in stored, name in known), len(document.passages))
+        for document in store.documents
+        for name in [document.document_id]
+    )
+
+
+def _status(stored: bool, known: bool) -> str:
+    if not stored:
+        return "unchanged"
+    return "updated" if known else "stored"
+
+
+def _found(tenant: int, names: Sequence[str], transaction: Transaction) -> dict[str, Row]:
+    """The rows of those documents that there are, by name."""
+    rows = transaction.run(
+        f"SELECT {_COLUMNS} FROM documents WHERE tenant = ? AND name IN (SELECT value FROM json_each(?))",
+        (tenant, msgspec.json.encode(names).decode()),
+    )
+    return {row[1]: row for row in rows}
+
+
+def _remove(remove: RemoveDocument, transaction: Transaction, now_us: int) -> bool:
+    tenant = transaction.run("SELECT id FROM tenants WHERE name = ?", (remove.tenant,)).fetchone()
+    found = _found(tenant[0], [remove.document_id], transaction) if tenant else {}
+    for row in found.values():
+        _remove_found(row, tenant[0], transaction)
+    return bool(found)
+
+
+def _remove_found(found: Row, tenant: int, transaction: Transaction) -> None:
+    """Remove a document, given its row, and its passages."""
+    number, _, _, first, behind, title = found
+    span = (first, behind)
+    for place, text in transaction.run("SELECT id, text FROM passages WHERE id >= ? AND id < ?", span).fetchall():
+        whole = passage_text(text, title if place == first else None)
+        transaction.indices.change_terms(tenant, Handle(Segment.DOCUMENTS, place), whole, added=False)
+    transaction.run("DELETE FROM passages WHERE id >= ? AND id < ?", span)
+    transaction.run("DELETE FROM documents WHERE id = ?", (number,))
+
+
+DOCUMENT_WRITES: Mapping[type, Callable[[Any, Transaction, int], object]] = {
+    StoreDocuments: _store,
+    RemoveDocument: _remove,
+}
