@@ -291,10 +291,11 @@ def expand(message: Expand, connection: sqlite3.Connection, analyser: Analyser) 
             if index is None or handle.place not in sources:
                 continue
             tokens, source = sources[handle.place]
-            size += tokens * BYTES_PER_TOKEN
-            if chunks and size > TEXT_BYTES:
+            cost = tokens * BYTES_PER_TOKEN
+            if chunks and size + cost > TEXT_BYTES:
                 too_much.add(handle)
                 continue
+            size += cost
             chunks.append(Chunk(handle, index.text(handle.place), tokens, source))
         absent = {handle for handle in message.handles if handle.place not in sources}
         return Expanded(tuple(chunks), frozenset(absent), frozenset(too_much))
