@@ -12,6 +12,7 @@ from attrs import frozen
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from crux.actors.accounts import GatheringMailbox
+from crux.actors.acknowledgements import Acknowledgements
 from crux.actors.actor import Actor
 from crux.actors.audit import AuditFigures, AuditSink
 from crux.actors.clock import Clock
@@ -151,6 +152,7 @@ def _services(given: Resources, mailboxes: Mapping[str, Mailbox], metrics: Metri
         intents=mailboxes["intents"],
         traces=mailboxes["traces"],
         gaps=mailboxes["gaps"],
+        acknowledgements=mailboxes["acknowledgements"],
         extensions=mailboxes["extensions"],
         audit=mailboxes["audit"],
         extension_calls=Invoker(
@@ -207,6 +209,7 @@ def _actors(
         "meter": Meter,
         "observations": partial(Observations, facts, recall, given.clock, signer, failures=failures),
         "gaps": partial(Gaps, facts, recall),
+        "acknowledgements": Acknowledgements,
         "limiter": RateLimiter,
         "audit": partial(AuditSink, facts, recall, trail),
         "extensions": partial(

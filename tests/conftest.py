@@ -10,6 +10,7 @@ import pytest
 import trio
 from attrs import define, frozen
 
+from crux.actors.acknowledgements import Acknowledgements
 from crux.actors.audit import AuditFigures, AuditSink
 from crux.actors.extensions import Extensions
 from crux.actors.facts import FactStore
@@ -62,6 +63,7 @@ def mailboxes_of(services: Services) -> tuple[Mailbox, ...]:
         services.audit,
         services.extensions,
         services.gaps,
+        services.acknowledgements,
     )
 
 
@@ -79,6 +81,7 @@ def services_on(clock: HandClock) -> Services:
         intents=Mailbox("intents"),
         traces=Mailbox("traces"),
         gaps=Mailbox("gaps"),
+        acknowledgements=Mailbox("acknowledgements"),
         extensions=Mailbox("extensions"),
         audit=Mailbox("audit"),
         extension_calls=NoCalls(),
@@ -111,6 +114,7 @@ async def stack(tmp_path: Path) -> AsyncIterator[Stack]:
             Supervised(services.recall, lambda: Recall(engine)),
             Supervised(services.intents, lambda: IntentMap(clock)),
             Supervised(services.gaps, lambda: Gaps(services.facts, services.recall)),
+            Supervised(services.acknowledgements, Acknowledgements),
             Supervised(services.traces, lambda: TraceRing(clock, ttl_s=3600)),
             Supervised(sessions, SessionRegistry),
             Supervised(services.audit, lambda: AuditSink(services.facts, services.recall, AuditFigures())),

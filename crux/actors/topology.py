@@ -15,6 +15,7 @@ ASKS: Mapping[str, frozenset[str]] = {
     "meter": frozenset(),
     "observations": frozenset({"facts", "recall"}),
     "gaps": frozenset({"facts", "recall"}),
+    "acknowledgements": frozenset(),
     "introspection": frozenset(),
     "limiter": frozenset(),
     "audit": frozenset({"facts", "recall"}),

@@ -1,6 +1,6 @@
 """The fact: one value of one key of one entity, in a chain of versions (memory contract section 1)."""
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 import msgspec
 from attrs import frozen
@@ -100,19 +100,7 @@ def draft_fact(
 
     Raises `InvalidArgument` for a daemon-owned entity, a blank name, and a private fact of nobody.
     """
-    if (prefix := reserved_prefix(entity)) is not None:
-        raise InvalidArgument(
-            f"entity '{entity}' is reserved: names starting with '{prefix}' belong to the daemon; choose another name",
-            data={
-                "error_code": "RESERVED_ENTITY_PREFIX",
-                "param": "entity",
-                "entity": entity,
-                "reserved_prefix": prefix,
-            },
-        )
-    for name, text in (("entity", entity), ("key", key)):
-        if not text.strip():
-            raise InvalidArgument(f"'{name}' must not be blank", data={"param": name})
+    check_writable(entity, key)
     if private and viewer.owner is None:
         raise InvalidArgument(
             "private facts need an owner: connect with an agent token, or leave 'private' out",
@@ -132,6 +120,23 @@ def draft_fact(
         private=rules.is_private(stored, requested=private),
         actor=actor,
     )
+
+
+def check_writable(entity: str, key: str) -> None:
+    """Raise `InvalidArgument` for a name that nobody writes by a tool: the daemon's own, and a blank one."""
+    if (prefix := reserved_prefix(entity)) is not None:
+        raise InvalidArgument(
+            f"entity '{entity}' is reserved: names starting with '{prefix}' belong to the daemon; choose another name",
+            data={
+                "error_code": "RESERVED_ENTITY_PREFIX",
+                "param": "entity",
+                "entity": entity,
+                "reserved_prefix": prefix,
+            },
+        )
+    for name, text in (("entity", entity), ("key", key)):
+        if not text.strip():
+            raise InvalidArgument(f"'{name}' must not be blank", data={"param": name})
 
 
 def next_version(draft: Draft, head: Fact | None, *, fact_id: str, now_us: int) -> Fact:
@@ -166,15 +171,36 @@ def shown_to(viewer: Viewer, fact: Fact) -> str | None:
     return None if fact.private else fact.entity
 
 
-def check_retirable(targets: Sequence[Fact | None], asked: Sequence[str], viewer: Viewer, tenant: str) -> None:
+def found_by(viewer: Viewer, fact: Fact | None, tenant: str | None = DEFAULT_TENANT) -> str | None:
+    """The name under which a fact is there for `viewer`; None where there is none, it is deleted, or not for its
+    eyes."""
+    if fact is None or fact.deleted or tenant not in (None, fact.tenant):
+        return None
+    return shown_to(viewer, fact)
+
+
+def check_retirable(
+    targets: Sequence[Fact | None],
+    asked: Sequence[str],
+    viewer: Viewer,
+    tenant: str,
+    consolidated: Container[str] = (),
+) -> None:
     """Whether `viewer` may retire the facts asked for by id; `targets[i]` is what the store has for `asked[i]`.
 
-    Raises `InvalidArgument`: reserved targets first, then ids that are unknown, deleted or not the viewer's to see.
+    `consolidated` are the ids of those that a consolidation stands on. Raises `Denied` for them, then
+    `InvalidArgument`: reserved targets first, then ids that are unknown, deleted or not the viewer's to see.
     """
     found = [
         (fact_id, fact, None if fact is None or fact.tenant != tenant else shown_to(viewer, fact))
         for fact_id, fact in zip(asked, targets, strict=True)
     ]
+    sources = [fact_id for fact_id, _, shown in found if shown is not None and fact_id in consolidated]
+    if sources:
+        raise Denied(
+            f"supersedes names facts that a consolidation stands on: {', '.join(sources)}; an operator has to undo it",
+            data={"error_code": "CONSOLIDATION_SOURCE_REQUIRES_UNDO", "param": "supersedes", "fact_ids": sources},
+        )
     reserved = [
         {"fact_id": fact_id, "entity": shown, "reserved_prefix": prefix}
         for fact_id, fact, shown in found
@@ -193,8 +219,8 @@ def check_retirable(targets: Sequence[Fact | None], asked: Sequence[str], viewer
         )
 
 
-def check_deletable(fact: Fact, shown: str) -> None:
-    """Raise `Denied` where the fact belongs to the daemon."""
+def check_deletable(fact: Fact, shown: str, *, canonical: bool = False) -> None:
+    """Raise `Denied` where the fact belongs to the daemon, or is the `canonical` one of a consolidation."""
     if (prefix := reserved_prefix(split_entity(shown)[1])) is not None:
         raise Denied(
             f"fact {fact.fact_id} belongs to the daemon ('{prefix}') and is not deleted this way",
@@ -204,4 +230,9 @@ def check_deletable(fact: Fact, shown: str) -> None:
                 "entity": shown,
                 "reserved_prefix": prefix,
             },
+        )
+    if canonical:
+        raise Denied(
+            f"fact {fact.fact_id} is what a consolidation made of others; an operator has to undo it first",
+            data={"error_code": "CONSOLIDATION_CANONICAL_REQUIRES_UNDO", "fact_id": fact.fact_id},
         )

@@ -20,6 +20,7 @@ DAEMON_PREFIXES: tuple[str, ...] = (
     "__audit__::",
     "__ax_session::",
     "__candidate_fact__::",
+    "__consolidation__::",
     "__consolidation_review__::",
     "__constraints__::",
     "__coord__::",
@@ -28,6 +29,7 @@ DAEMON_PREFIXES: tuple[str, ...] = (
     "__engram__::",
     "__extension__::",
     "__extension_grant__::",
+    "__forget_receipt__::",
     "__gpu1_receipt__::",
     "__incident__::",
     "__ledger__::",
@@ -140,7 +142,12 @@ RAW_ADMIN = Viewer(sees_all=True)
 
 def private_entity(owner: str, logical: str) -> str:
     """The stored name of `logical` when it is private to `owner`."""
-    return f"{AGENT_PREFIX}{_escape(owner)}::{logical}"
+    return owned(AGENT_PREFIX, owner, logical)
+
+
+def owned(prefix: str, owner: str, name: str) -> str:
+    """The stored name of what the daemon keeps for `owner` under one of its own prefixes; no two owners share one."""
+    return f"{prefix}{_escape(owner)}::{name}"
 
 
 def split_entity(stored: str) -> tuple[str | None, str]:

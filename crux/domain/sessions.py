@@ -10,7 +10,7 @@ import msgspec
 
 from crux.domain.facts import Draft, Fact
 from crux.domain.instants import parse_rfc3339, rfc3339
-from crux.domain.privacy import AGENT_PREFIX, private_entity
+from crux.domain.privacy import owned
 from crux.domain.tokens import utf8_size
 from crux.errors import InvalidArgument
 
@@ -57,7 +57,7 @@ def check_session_id(session_id: str) -> None:
 
 def session_scope(owner: str | None) -> str:
     """What the stored names of an owner's sessions start with; None is every caller without a name."""
-    return SESSION_PREFIX + private_entity(owner or "", "").removeprefix(AGENT_PREFIX)
+    return owned(SESSION_PREFIX, owner or "", "")
 
 
 def session_entity(owner: str | None, session_id: str) -> str:

@@ -20,6 +20,7 @@ from crux.domain.analysis import Analyser, Word
 from crux.domain.bm25 import engine_idf, idf, weight
 from crux.domain.retrieval import Chunk, Expand, Expanded, Handle, Hit, Retrieve, Retrieved, Segment, Source
 from crux.domain.tokens import BYTES_PER_TOKEN, of_bytes, utf8_size
+from crux.storage.clauses import Clause
 from crux.storage.index import PUBLIC_LIVE, fact_text, passage_text
 
 # Terms that one search looks for: of more, those that say most.
@@ -33,14 +34,6 @@ RERANKED_CHARACTERS = 64 * 1024
 COMMON_SHARE = 0.25
 # What one answer may hold of text; the first is always there.
 TEXT_BYTES = 8 * 1024 * 1024
-
-
-@frozen
-class Clause:
-    """A part of a statement and its parameters."""
-
-    sql: str
-    parameters: tuple[object, ...] = ()
 
 
 @frozen

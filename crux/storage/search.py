@@ -1,10 +1,8 @@
 """Reads: each turns a message into SQL over one read-only connection."""
 
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
-
-from attrs import frozen
 
 from crux.domain.commands import (
     Chain,
@@ -22,8 +20,12 @@ from crux.domain.commands import (
 from crux.domain.decay import DecayPolicy, Horizon
 from crux.domain.facts import Fact
 from crux.domain.messages import Message
-from crux.domain.privacy import AGENT_PREFIX, Viewer, split_entity
+from crux.domain.privacy import split_entity
 from crux.errors import ResultTooLarge
+from crux.storage.clauses import Clause, all_of, named, of_tenant, starting, stored_under, visible
+from crux.storage.consolidating import CONSOLIDATION_READS
+from crux.storage.forgetting import FORGET_READS
+from crux.storage.memory import MEMORY_READS
 from crux.storage.rows import COLUMNS, fact_of, search_text
 from crux.storage.transaction import fact_by_id, head_of
 
@@ -32,15 +34,6 @@ PHRASE = 8
 # What one answer may hold of values; the first is always there.
 PAGE_BYTES = 8 * 1024 * 1024
 HISTORY_BYTES = 32 * 1024 * 1024
-LAST_CHARACTER = "\U0010ffff"
-
-
-@frozen
-class Clause:
-    """A part of a WHERE and its parameters."""
-
-    sql: str
-    parameters: tuple[object, ...] = ()
 
 
 def read(message: Message[Any], connection: sqlite3.Connection, policy: DecayPolicy) -> object:
@@ -80,13 +73,13 @@ def register_functions(
 
 
 def _search(search: Search, connection: sqlite3.Connection, policy: DecayPolicy) -> Found:
-    clauses = [Clause("deleted = 0"), *_visible(search.viewer), *_of_tenant(search.tenant)]
+    clauses = [Clause("deleted = 0"), *visible(search.viewer), *of_tenant(search.tenant)]
     if not search.include_superseded:
         clauses.append(Clause("superseded_by IS NULL"))
     if search.entity is not None:
-        clauses.append(_named(search.entity))
+        clauses.append(named(search.entity))
     if search.entity_prefix:
-        clauses.append(_starting(search.entity_prefix))
+        clauses.append(starting(search.entity_prefix))
     if search.as_of_us is not None:
         clauses.append(
             Clause(
@@ -96,7 +89,7 @@ def _search(search: Search, connection: sqlite3.Connection, policy: DecayPolicy)
         )
     if search.words:
         clauses.append(_containing(search))
-    where = _all(clauses)
+    where = all_of(clauses)
     rank = _effective(search, policy) if search.decayed else Clause("confidence")
     floor = search.min_effective_confidence
     # One statement, so that rows and counts are of one moment; only the rows that are returned are read whole.
@@ -142,39 +135,6 @@ _SALIENT = f"{_STALE} AND ? - {_ANCHOR} > ? * salience(fact_id) THEN 0.5 "
 _SALIENT_CASES = f"confidence * CASE {_SALIENT * (len(Horizon) - 1)} ELSE 1.0 END"
 
 
-def _visible(viewer: Viewer) -> list[Clause]:
-    if viewer.sees_all:
-        return []
-    if not viewer.owners:
-        return [Clause("owner IS NULL")]
-    marks = ", ".join("?" * len(viewer.owners))
-    return [Clause(f"(owner IS NULL OR owner IN ({marks}))", viewer.owners)]
-
-
-def _of_tenant(tenant: str | None) -> list[Clause]:
-    return [] if tenant is None else [Clause("tenant = ?", (tenant,))]
-
-
-def _named(entity: str) -> Clause:
-    """Facts whose stored or shown name is `entity`."""
-    owner, logical = split_entity(entity)
-    if owner is not None:
-        return Clause("shown = ? AND owner = ?", (logical, owner))
-    return Clause("shown = ?", (entity,))
-
-
-def _starting(prefix: str) -> Clause:
-    """Facts whose stored or shown name starts with `prefix`."""
-    if prefix.startswith(AGENT_PREFIX):
-        return _stored_under(prefix)
-    return Clause("shown >= ? AND shown < ?", (prefix, prefix + LAST_CHARACTER))
-
-
-def _stored_under(prefix: str) -> Clause:
-    """Facts whose stored name starts with `prefix`."""
-    return Clause("entity >= ? AND entity < ?", (prefix, prefix + LAST_CHARACTER))
-
-
 def _is_indexed(search: Search) -> bool:
     """Whether the index can find the words: it holds live facts, by three characters in a row."""
     return not search.include_superseded and all(len(word) >= TRIGRAM for word in search.words)
@@ -217,7 +177,7 @@ def _last(last: Last, connection: sqlite3.Connection, policy: DecayPolicy) -> Fa
 
 def _records(records: Records, connection: sqlite3.Connection, policy: DecayPolicy) -> tuple[Fact, ...]:
     # By the shown name for the index's sake; an agent's private fact may be shown under such a name.
-    where = _all([_starting(records.prefix), _stored_under(records.prefix), *_of_tenant(records.tenant)])
+    where = all_of([starting(records.prefix), stored_under(records.prefix), *of_tenant(records.tenant)])
     rows = connection.execute(
         f"SELECT {COLUMNS} FROM facts WHERE seq IN "
         f"(SELECT max(seq) FROM facts WHERE {where.sql} AND deleted = 0 GROUP BY entity, key) "
@@ -238,10 +198,10 @@ def _newest(newest: Newest, connection: sqlite3.Connection, policy: DecayPolicy)
 
 
 def _chain(chain: Chain, connection: sqlite3.Connection, policy: DecayPolicy) -> tuple[Fact, ...]:
-    clauses = [_named(chain.entity), *_visible(chain.viewer), *_of_tenant(chain.tenant)]
+    clauses = [named(chain.entity), *visible(chain.viewer), *of_tenant(chain.tenant)]
     if chain.key is not None:
         clauses.append(Clause("key = ?", (chain.key,)))
-    where = _all(clauses)
+    where = all_of(clauses)
     (size,) = connection.execute(f"SELECT sum(tokens) * 4 FROM facts WHERE {where.sql}", where.parameters).fetchone()
     if (size or 0) > HISTORY_BYTES:
         raise ResultTooLarge(
@@ -253,17 +213,17 @@ def _chain(chain: Chain, connection: sqlite3.Connection, policy: DecayPolicy) ->
 
 
 def _entities(entities: Entities, connection: sqlite3.Connection, policy: DecayPolicy) -> tuple[str, ...]:
-    where = _all([Clause("deleted = 0"), *_visible(entities.viewer), *_of_tenant(entities.tenant)])
+    where = all_of([Clause("deleted = 0"), *visible(entities.viewer), *of_tenant(entities.tenant)])
     name = "entity" if entities.viewer.sees_all else "shown"
     rows = connection.execute(f"SELECT DISTINCT {name} FROM facts WHERE {where.sql} ORDER BY {name}", where.parameters)
     return tuple(name for (name,) in rows)
 
 
 def _export(export: Export, connection: sqlite3.Connection, policy: DecayPolicy) -> Page:
-    clauses = [Clause("seq > ?", (export.cursor,)), *_visible(export.viewer), *_of_tenant(export.tenant)]
+    clauses = [Clause("seq > ?", (export.cursor,)), *visible(export.viewer), *of_tenant(export.tenant)]
     if export.since_us is not None:
         clauses.append(Clause("stored_at >= ?", (export.since_us,)))
-    where = _all(clauses)
+    where = all_of(clauses)
     rows = connection.execute(
         f"SELECT {COLUMNS}, seq FROM facts WHERE {where.sql} ORDER BY seq LIMIT ?",
         (*where.parameters, export.limit + 1),
@@ -280,12 +240,6 @@ def _export(export: Export, connection: sqlite3.Connection, policy: DecayPolicy)
     return Page(tuple(page), None)
 
 
-def _all(clauses: Sequence[Clause]) -> Clause:
-    """The clause that holds where every one of `clauses` does."""
-    sql = " AND ".join(clause.sql for clause in clauses)
-    return Clause(sql, tuple(value for clause in clauses for value in clause.parameters))
-
-
 _READS: Mapping[type, Callable[[Any, sqlite3.Connection, DecayPolicy], object]] = {
     Search: _search,
     FactById: _fact_by_id,
@@ -296,4 +250,7 @@ _READS: Mapping[type, Callable[[Any, sqlite3.Connection, DecayPolicy], object]] 
     Chain: _chain,
     Entities: _entities,
     Export: _export,
+    **MEMORY_READS,
+    **FORGET_READS,
+    **CONSOLIDATION_READS,
 }

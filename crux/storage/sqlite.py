@@ -14,13 +14,14 @@ from crux.storage.index import bring_up_to_date
 APPLICATION_ID = 0x43525558  # "CRUX"
 WAL_LIMIT_BYTES = 64 * 1024 * 1024
 WRITER_CACHE_KIB = 32 * 1024  # a bulk of documents touches more pages than the default holds
+BUSY_TIMEOUT_MS = 5000
 INTEGRITY_CHECK_S = 0.5
 SOUND = "ok"
 
 
 def connect_writer(path: Path) -> sqlite3.Connection:
     """The one connection that writes: WAL, and every commit synced to disk before it returns."""
-    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=5.0)
+    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=BUSY_TIMEOUT_MS / 1000)
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute(f"PRAGMA journal_size_limit = {WAL_LIMIT_BYTES}")

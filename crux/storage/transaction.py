@@ -1,7 +1,9 @@
 """The writes and reads a command may make inside its transaction."""
 
 import sqlite3
+from collections.abc import Sequence
 
+from crux.domain.decay import Horizon
 from crux.domain.facts import Fact
 from crux.domain.privacy import DAEMON, reserved_prefix, split_entity
 from crux.domain.retrieval import Handle, Segment
@@ -31,14 +33,14 @@ class Transaction:
     """The open transaction of the writer's connection, in the words of the domain."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
+        self.connection = connection
         self.run = self._run = connection.execute
         self.run_many = connection.executemany
         self.indices = Indices(connection)
 
     def head(self, tenant: str, entity: str, key: str) -> Fact | None:
         """The newest fact of a chain that is not deleted."""
-        return head_of(self._connection, tenant, entity, key)
+        return head_of(self.connection, tenant, entity, key)
 
     def has_chain(self, tenant: str, entity: str, key: str) -> bool:
         """Whether the chain has a version, deleted ones included."""
@@ -46,7 +48,7 @@ class Transaction:
         return found.fetchone() is not None
 
     def fact(self, fact_id: str) -> Fact | None:
-        return fact_by_id(self._connection, fact_id)
+        return fact_by_id(self.connection, fact_id)
 
     def insert(self, fact: Fact) -> None:
         """Add a live fact, findable by its words from the commit on, but for the daemon's own records."""
@@ -63,6 +65,30 @@ class Transaction:
         """Mark a fact as deleted; it is found by search no more."""
         self._unlist("fact_id = ?", (fact_id,))
         self._run("UPDATE facts SET deleted = 1 WHERE fact_id = ?", (fact_id,))
+
+    def restore(self, fact: Fact, superseded_by: str | None) -> None:
+        """Mark a fact as superseded by what it was before it was retired; without that, it is found by search again."""
+        self._run("UPDATE facts SET superseded_by = ? WHERE fact_id = ?", (superseded_by, fact.fact_id))
+        if superseded_by is None and not fact.deleted:
+            (seq,) = self._run("SELECT seq FROM facts WHERE fact_id = ?", (fact.fact_id,)).fetchone()
+            self._list(seq, fact, added=True)
+
+    def set_horizon(self, fact_id: str, horizon: Horizon) -> None:
+        self._run("UPDATE facts SET horizon = ? WHERE fact_id = ?", (horizon.value, fact_id))
+
+    def reverify(self, fact_id: str, now_us: int) -> None:
+        """Begin a fact's decay anew."""
+        self._run("UPDATE facts SET reverified_at = ? WHERE fact_id = ?", (now_us, fact_id))
+
+    def forget(self, fact_ids: Sequence[str]) -> None:
+        """Delete facts and erase their values; the file is cleaned of them when nothing else is to be done."""
+        for fact_id in fact_ids:
+            self._unlist("fact_id = ?", (fact_id,))
+        self.run_many(
+            "UPDATE facts SET deleted = 1, value = '', tokens = 0, source_receipt = NULL WHERE fact_id = ?",
+            [(fact_id,) for fact_id in fact_ids],
+        )
+        self._run("UPDATE upkeep SET erased = erased + 1")
 
     def erase_chain(self, tenant: str, entity: str, key: str) -> int:
         """Remove every version of a chain for good; how many were removed."""

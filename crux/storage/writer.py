@@ -17,14 +17,11 @@ from crux.domain.messages import Message
 from crux.storage.commands import apply
 from crux.storage.sqlite import connect_writer, is_environmental, may_be_too_large, storage_error
 from crux.storage.transaction import Transaction
+from crux.storage.upkeep import fold, tidy
 
 # When no write came for a moment after some did, the thread tidies up: a search costs by the number of segments its
-# index is in, and a long log costs every reader. Each step is small, so that a write never waits for more than one.
+# index is in, and a long log costs every reader.
 TIDY_IDLE_S = 0.5
-MERGE_PAGES = 64
-
-MERGE = "INSERT INTO facts_text (facts_text, rank) VALUES ('merge', ?)"
-MERGE_DID_WORK = 2  # https://sqlite.org/fts5.html#the_merge_command
 
 Outcomes = list[object]
 
@@ -76,7 +73,7 @@ class Writer:
         self._thread.join()
 
     def _work(self) -> None:
-        untidy = False
+        untidy = True  # an earlier run may have left something
         broken: Exception | None = None
         while True:
             try:
@@ -94,8 +91,7 @@ class Writer:
                 break
             job.finish(outcome.Error(broken) if broken else outcome.capture(self._commit, job.commands, job.now_us))
             untidy, broken = broken is None, None
-        self._connection.execute("PRAGMA busy_timeout = 0")
-        self._checkpoint("TRUNCATE")
+        self._fold_log()
         self._connection.close()
 
     def _commit(self, commands: Sequence[Message[Any]], now_us: int) -> Outcomes:
@@ -140,25 +136,18 @@ class Writer:
             self._connection.execute("ROLLBACK")
 
     def _tidy(self) -> bool:
-        """Merge the search index until it is done or a write waits, then fold the log. Whether anything is left to
-        do."""
+        """Do what is to be done until a write waits; whether anything is left."""
         try:
-            while self._jobs.empty():
-                before = self._connection.total_changes
-                self._connection.execute(MERGE, (MERGE_PAGES,))
-                if self._connection.total_changes - before < MERGE_DID_WORK:
-                    return not self._checkpoint("PASSIVE")
+            return not tidy(self._connection, lambda: not self._jobs.empty())
         except sqlite3.Error as error:
             if not is_environmental(error):
                 raise
         return True
 
-    def _checkpoint(self, kind: str) -> bool:
-        """Fold the log into the database, as far as readers allow; whether all of it is folded. Never waits for one."""
+    def _fold_log(self) -> None:
+        """Leave nothing in the log, if the disk allows."""
         try:
-            busy, logged, folded = self._connection.execute(f"PRAGMA wal_checkpoint({kind})").fetchone()
+            fold(self._connection, "TRUNCATE")
         except sqlite3.Error as error:
             if not is_environmental(error):
                 raise
-            return False
-        return not busy and logged == folded

@@ -4,6 +4,11 @@ from crux.tools.bootstrap import get_bootstrap
 from crux.tools.facts import delete_fact, fact_history, list_entities, query_facts, store_fact
 from crux.tools.gaps import get_gaps
 from crux.tools.identity import get_agent_identity
+from crux.tools.memory_consolidation import memory_consolidate, memory_contradictions
+from crux.tools.memory_forget import memory_forget, memory_forget_dry_run
+from crux.tools.memory_freshness import memory_freshness, memory_reverify, memory_set_horizon, memory_sweep_candidates
+from crux.tools.memory_panel import memory_edit, memory_history, memory_pin, memory_view
+from crux.tools.memory_use import memory_acknowledge_use
 from crux.tools.registry import Catalogue
 from crux.tools.retrieval import query, query_expand, query_scan
 from crux.tools.session import cuecrux_session
@@ -20,6 +25,19 @@ CATALOGUE = Catalogue.of(
         list_entities,
         get_bootstrap,
         fact_history,
+        memory_acknowledge_use,
+        memory_forget,
+        memory_forget_dry_run,
+        memory_view,
+        memory_edit,
+        memory_pin,
+        memory_history,
+        memory_freshness,
+        memory_sweep_candidates,
+        memory_contradictions,
+        memory_consolidate,
+        memory_set_horizon,
+        memory_reverify,
         get_gaps,
         get_agent_identity,
     ]

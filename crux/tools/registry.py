@@ -78,6 +78,7 @@ class Services:
     intents: Mailbox
     traces: Mailbox
     gaps: Mailbox
+    acknowledgements: Mailbox
     extensions: Mailbox
     audit: Mailbox
     extension_calls: ExtensionCalls

@@ -19,6 +19,7 @@ import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import attrs
@@ -47,6 +48,7 @@ class About:
     declare_least: bool
     hidden: bool
     additional_properties: bool
+    schema: Mapping[str, object]
 
 
 def arg(
@@ -60,12 +62,13 @@ def arg(
     declare_least: bool = False,
     hidden: bool = False,
     additional_properties: bool = True,
+    schema: Mapping[str, object] = MappingProxyType({}),
 ) -> Any:
     """Declare an argument: its help, and its default where it may be left out.
 
     `hidden` arguments are read and not listed. `declare_default=False` keeps the default out of the schema,
     `declare_least` puts `at_least` into it. Of an object, `additional_properties=False` declares that it has no
-    members but those of its class.
+    members but those of its class. `schema` are further members of the argument's schema.
     """
     low, high = within
     about = About(
@@ -78,6 +81,7 @@ def arg(
         declare_least=declare_least,
         hidden=hidden,
         additional_properties=additional_properties,
+        schema=schema,
     )
     return attrs.field(default=default, metadata={_ABOUT: about})
 
@@ -210,7 +214,7 @@ class Parameter:
             schema["minimum"] = self.about.at_least
         if not self.about.additional_properties:
             schema["additionalProperties"] = False
-        return schema
+        return {**schema, **self.about.schema}
 
     def _refusal(self, value: object) -> InvalidArgument:
         allowed = {"allowed": self.kind.schema["enum"]} if "enum" in self.kind.schema else {}

@@ -19,7 +19,7 @@ from crux.logs import get_logger
 from crux.tools.schema import shortened
 from crux.transport.asgi import App, Message, Receive, RequestTimeout, Scope, Send, discard_body, too_large
 from crux.transport.auth import NOBODY
-from crux.transport.rest import extensions, facts, handshake, health, integrations, retrieval, sessions
+from crux.transport.rest import extensions, facts, handshake, health, integrations, memory, retrieval, sessions
 from crux.transport.rest.correlation import REQUEST_ID, TRACEPARENT, request_id, traceparent
 from crux.transport.rest.problems import MethodNotAllowed, problem
 from crux.transport.rest.queries import check_text
@@ -34,6 +34,7 @@ ROUTES = (
     *handshake.ROUTES,
     *facts.ROUTES,
     *retrieval.ROUTES,
+    *memory.ROUTES,
     *sessions.ROUTES,
     *extensions.ROUTES,
     *integrations.ROUTES,

@@ -16,14 +16,14 @@ from crux.domain.retrieval import Expand, Handle, Hit, Retrieved, Segment, Sourc
 from crux.errors import CruxError, InvalidArgument, NotFound
 from crux.tools.retrieval import MOST_HANDLES, search, tenant_named
 from crux.tools.schema import arg, parameters_of, parser_of, shortened
-from crux.transport.rest.route import READ, WRITE_DOCUMENTS, HttpCall, Reply, json_reply, route
+from crux.transport.rest.route import ADMINISTER, READ, HttpCall, Reply, json_reply, route
 
 DEFAULT_HITS = 10
 MOST_HITS = 100
 MODES = ("normal", "scan")
 
 
-@route("POST", "/v1/local/ingest", WRITE_DOCUMENTS)
+@route("POST", "/v1/local/ingest", ADMINISTER)
 async def ingest(call: HttpCall) -> Reply:
     """Keep documents to be searched, each in the place of what has its id; what has not changed is left alone.
 
@@ -53,7 +53,7 @@ async def ingest(call: HttpCall) -> Reply:
     )
 
 
-@route("DELETE", "/v1/local/documents/<text:document_id>", WRITE_DOCUMENTS)
+@route("DELETE", "/v1/local/documents/<text:document_id>", ADMINISTER)
 async def remove_document(call: HttpCall, document_id: str) -> Reply:
     """Remove a document and its passages for good."""
     tenant = _tenant(call.query.get("tenant_id"))
