@@ -23,24 +23,14 @@ class Segment(IntEnum):
 
 
 class Handle(msgspec.Struct, frozen=True):
-    """What a hit is asked for by: the segment and the number of a passage or fact in it."""
+    """What a hit is asked for by. `doc` is the sealed number of a passage or fact: it tells nothing of how many there
+    are."""
 
     segment: int = msgspec.field(name="segment_index")
     doc: int = msgspec.field(name="doc_id")
 
     def __str__(self) -> str:
         return f"{self.segment}:{self.doc}"
-
-    @property
-    def place(self) -> int:
-        """The number of the hit in its tenant's index."""
-        return self.doc * len(Segment) + self.segment
-
-    @classmethod
-    def at(cls, place: int) -> Handle:
-        """The handle of what has the number `place` in an index."""
-        doc, segment = divmod(place, len(Segment))
-        return cls(segment, doc)
 
 
 _HANDLE: Final = re.compile(r"([0-9]{1,18}):([0-9]{1,18})", re.ASCII)

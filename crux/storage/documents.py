@@ -6,9 +6,9 @@ from typing import Any
 import msgspec
 
 from crux.domain.documents import Ingested, RemoveDocument, StoreDocuments
-from crux.domain.retrieval import Handle, Segment
+from crux.domain.retrieval import Segment
 from crux.domain.tokens import of_text
-from crux.storage.index import passage_text
+from crux.storage.index import passage_text, place_of
 from crux.storage.transaction import Transaction
 
 _COLUMNS = "id, name, content_hash, first, behind, title"
@@ -30,19 +30,19 @@ def _store(store: StoreDocuments, transaction: Transaction, now_us: int) -> tupl
         if (row := known.get(document.document_id)) is not None:
             _remove_found(row, tenant, transaction)
     (last,) = transaction.run("SELECT coalesce(max(id), 0) FROM documents").fetchone()
-    (place,) = transaction.run("SELECT next_passage FROM retrieval").fetchone()
+    (number,) = transaction.run("SELECT next_passage FROM retrieval").fetchone()
     documents: list[Row] = []
     passages: list[Row] = []
-    for number, document in enumerate(due, start=last + 1):
+    for row_id, document in enumerate(due, start=last + 1):
         documents.append(
             (
-                number,
+                row_id,
                 tenant,
                 document.document_id,
                 hashes[document.document_id],
                 now_us,
-                place,
-                place + len(document.passages),
+                number,
+                number + len(document.passages),
                 document.title,
                 document.uri,
                 None if document.metadata is None else bytes(document.metadata).decode(),
@@ -51,14 +51,14 @@ def _store(store: StoreDocuments, transaction: Transaction, now_us: int) -> tupl
         )
         title = document.title
         for passage in document.passages:
-            passages.append((place, number, passage.name, of_text(passage.text), passage.text))
-            handle = Handle(Segment.DOCUMENTS, place)
-            transaction.indices.change_terms(tenant, handle, passage_text(passage.text, title), added=True)
+            passages.append((number, row_id, passage.name, of_text(passage.text), passage.text))
+            text = passage_text(passage.text, title)
+            transaction.indices.change_terms(tenant, place_of(Segment.DOCUMENTS, number), text, added=True)
             title = None
-            place += 1
+            number += 1
     transaction.run_many(_INSERT, documents)
     transaction.run_many("INSERT INTO passages VALUES (?, ?, ?, ?, ?)", passages)
-    transaction.run("UPDATE retrieval SET next_passage = ?", (place,))
+    transaction.run("UPDATE retrieval SET next_passage = ?", (number,))
     stored = {document.document_id for document in due}
     return tuple(
         Ingested(name, _status(name in stored, name in known), len(document.passages))
@@ -92,13 +92,13 @@ def _remove(remove: RemoveDocument, transaction: Transaction, now_us: int) -> bo
 
 def _remove_found(found: Row, tenant: int, transaction: Transaction) -> None:
     """Remove a document, given its row, and its passages."""
-    number, _, _, first, behind, title = found
+    row_id, _, _, first, behind, title = found
     span = (first, behind)
-    for place, text in transaction.run("SELECT id, text FROM passages WHERE id >= ? AND id < ?", span).fetchall():
-        whole = passage_text(text, title if place == first else None)
-        transaction.indices.change_terms(tenant, Handle(Segment.DOCUMENTS, place), whole, added=False)
+    for number, text in transaction.run("SELECT id, text FROM passages WHERE id >= ? AND id < ?", span).fetchall():
+        whole = passage_text(text, title if number == first else None)
+        transaction.indices.change_terms(tenant, place_of(Segment.DOCUMENTS, number), whole, added=False)
     transaction.run("DELETE FROM passages WHERE id >= ? AND id < ?", span)
-    transaction.run("DELETE FROM documents WHERE id = ?", (number,))
+    transaction.run("DELETE FROM documents WHERE id = ?", (row_id,))
 
 
 DOCUMENT_WRITES: Mapping[type, Callable[[Any, Transaction, int], object]] = {

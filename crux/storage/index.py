@@ -14,7 +14,7 @@ from attrs import frozen
 
 from crux.domain.analysis import ANALYSIS, Analyser
 from crux.domain.documents import MOST_TENANTS
-from crux.domain.retrieval import Handle, Segment
+from crux.domain.retrieval import Segment
 from crux.errors import InvalidArgument
 
 # Terms are separated by spaces and may hold any other character.
@@ -23,6 +23,17 @@ _CHUNK = 2000
 
 # Which facts everybody may find.
 PUBLIC_LIVE = "owner IS NULL AND deleted = 0 AND superseded_by IS NULL"
+
+
+def place_of(segment: Segment, number: int) -> int:
+    """The row of an index that a passage or a fact has: both kinds are in one order."""
+    return number * len(Segment) + segment
+
+
+def number_at(place: int) -> tuple[Segment, int]:
+    """What has a row of an index: the inverse of `place_of`."""
+    number, segment = divmod(place, len(Segment))
+    return Segment(segment), number
 
 
 @frozen
@@ -70,9 +81,9 @@ class Indices:
         self._run(_create(number))
         return number
 
-    def change_terms(self, tenant: int, handle: Handle, text: str, *, added: bool) -> None:
+    def change_terms(self, tenant: int, place: int, text: str, *, added: bool) -> None:
         """Make a text findable by its terms, or no longer. What goes has to be the very text that came."""
-        self._changes.append(Change(tenant, handle.place, self._analyser.terms(text), added))
+        self._changes.append(Change(tenant, place, self._analyser.terms(text), added))
 
     def change_parts(self, row: int, text: str, *, added: bool) -> None:
         """Make a fact findable by parts of its words, or no longer."""
@@ -142,7 +153,7 @@ def bring_up_to_date(connection: sqlite3.Connection) -> None:
         while found := texts(connection, last):
             with _transaction(connection):
                 for tenant, number, text in found:
-                    indices.change_terms(tenant, Handle(_SEGMENTS[texts], number), text, added=True)
+                    indices.change_terms(tenant, place_of(_SEGMENTS[texts], number), text, added=True)
                     last = number
                 indices.write()
     with _transaction(connection):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -19,9 +19,10 @@ from attrs import frozen
 from crux.domain.analysis import Analyser, Word
 from crux.domain.bm25 import engine_idf, idf, weight
 from crux.domain.retrieval import Chunk, Expand, Expanded, Handle, Hit, Retrieve, Retrieved, Segment, Source
+from crux.domain.seals import seal, unseal
 from crux.domain.tokens import BYTES_PER_TOKEN, of_bytes, utf8_size
 from crux.storage.clauses import Clause
-from crux.storage.index import PUBLIC_LIVE, fact_text, passage_text
+from crux.storage.index import PUBLIC_LIVE, fact_text, number_at, passage_text, place_of
 
 # Terms that one search looks for: of more, those that say most.
 MOST_TERMS = 64
@@ -109,7 +110,7 @@ def retrieve(message: Retrieve, connection: sqlite3.Connection, analyser: Analys
         sources = index.sources([place for place, _ in best])
         return msgspec.structs.replace(
             result,
-            hits=tuple(Hit(Handle.at(place), score, *sources[place]) for place, score in best),
+            hits=tuple(Hit(index.handle(place), score, *sources[place]) for place, score in best),
             total=total,
             below_floor=below,
             exhaustive=len(chosen.sought) == len(found) and chosen.most is None,
@@ -134,6 +135,19 @@ class Index:
     number: int
     passages: int
     mean_length: float
+    seal_key: bytes
+
+    def handle(self, place: int) -> Handle:
+        """What a place is asked for by."""
+        segment, number = number_at(place)
+        return Handle(segment, seal(number, self.seal_key))
+
+    def place(self, handle: Handle) -> int | None:
+        """The place that a handle stands for, None for one that is no handle of ours."""
+        number = unseal(handle.doc, self.seal_key)
+        if number is None or handle.segment not in tuple(Segment):
+            return None
+        return place_of(Segment(handle.segment), number)
 
     @property
     def table(self) -> str:
@@ -229,7 +243,7 @@ class Index:
             found[place] = fact_text(*names)
         return found
 
-    def sources(self, places: Sequence[int]) -> dict[int, tuple[int, Source]]:
+    def sources(self, places: Collection[int]) -> dict[int, tuple[int, Source]]:
         """What the text of each place costs to read, in tokens, and where it is from."""
         found: dict[int, tuple[int, Source]] = {}
         for place, tokens, document, title, uri in self._passages("tokens, documents.name, title, uri", places):
@@ -249,7 +263,7 @@ class Index:
             f"WHERE passages.id IN ({', '.join('?' * len(numbers))}) AND tenant = ?",
             (*numbers, self.number),
         ):
-            yield (Handle(Segment.DOCUMENTS, number).place, *row)
+            yield (place_of(Segment.DOCUMENTS, number), *row)
 
     def _facts(self, columns: str, places: Iterable[int]) -> Iterator[tuple[Any, ...]]:
         """Columns of the tenant's public live facts among `places`, after the place."""
@@ -259,7 +273,7 @@ class Index:
             f"AND {PUBLIC_LIVE} AND tenant = (SELECT name FROM tenants WHERE id = ?)",
             (*numbers, self.number),
         ):
-            yield (Handle(Segment.FACTS, number).place, *row)
+            yield (place_of(Segment.FACTS, number), *row)
 
 
 def _any(terms: Iterable[Term]) -> str:
@@ -268,38 +282,42 @@ def _any(terms: Iterable[Term]) -> str:
 
 
 def _numbers(segment: Segment, places: Iterable[int]) -> list[int]:
-    return [handle.doc for handle in map(Handle.at, places) if handle.segment == segment]
+    return [number for kind, number in map(number_at, places) if kind is segment]
 
 
 def expand(message: Expand, connection: sqlite3.Connection, analyser: Analyser) -> Expanded:
     """Read the texts of hits, as many as there is room for."""
     with _snapshot(connection):
         index = _index_of(message.tenant, connection)
-        wanted = [handle for handle in message.handles if index and handle.segment in tuple(Segment)]
-        sources = index.sources([handle.place for handle in wanted]) if index else {}
+        if index is None:
+            return Expanded((), frozenset(message.handles), frozenset())
+        places = {handle: place for handle in message.handles if (place := index.place(handle)) is not None}
+        sources = index.sources(places.values())
         chunks: list[Chunk] = []
         too_much: set[Handle] = set()
         size = 0
-        for handle in wanted:
-            if index is None or handle.place not in sources:
+        for handle, place in places.items():
+            if place not in sources:
                 continue
-            tokens, source = sources[handle.place]
+            tokens, source = sources[place]
             cost = tokens * BYTES_PER_TOKEN
             if chunks and size + cost > TEXT_BYTES:
                 too_much.add(handle)
                 continue
             size += cost
-            chunks.append(Chunk(handle, index.text(handle.place), tokens, source))
-        absent = {handle for handle in message.handles if handle.place not in sources}
-        return Expanded(tuple(chunks), frozenset(absent), frozenset(too_much))
+            chunks.append(Chunk(handle, index.text(place), tokens, source))
+        there = {handle for handle, place in places.items() if place in sources}
+        return Expanded(tuple(chunks), frozenset(message.handles) - there, frozenset(too_much))
 
 
 def _index_of(tenant: str, connection: sqlite3.Connection) -> Index | None:
-    row = connection.execute("SELECT id, passages, terms FROM tenants WHERE name = ?", (tenant,)).fetchone()
+    row = connection.execute(
+        "SELECT tenants.id, passages, terms, seal_key FROM tenants, retrieval WHERE name = ?", (tenant,)
+    ).fetchone()
     if row is None or not row[1]:
         return None
-    number, passages, terms = row
-    return Index(connection, number, passages, terms / passages)
+    number, passages, terms, seal_key = row
+    return Index(connection, number, passages, terms / passages, seal_key)
 
 
 @contextmanager

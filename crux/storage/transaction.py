@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from crux.domain.decay import Horizon
 from crux.domain.facts import Fact
 from crux.domain.privacy import DAEMON, reserved_prefix, split_entity
-from crux.domain.retrieval import Handle, Segment
-from crux.storage.index import Indices, fact_text
+from crux.domain.retrieval import Segment
+from crux.storage.index import Indices, fact_text, place_of
 from crux.storage.rows import COLUMNS, fact_of, owner_and_shown, row_of, search_text
 
 _COUNT = COLUMNS.count(",") + 1
@@ -115,7 +115,7 @@ class Transaction:
         if owner is None:
             text = fact_text(shown, fact.key, fact.value)
             tenant = self.indices.tenant(fact.tenant)
-            self.indices.change_terms(tenant, Handle(Segment.FACTS, seq), text, added=added)
+            self.indices.change_terms(tenant, place_of(Segment.FACTS, seq), text, added=added)
 
 
 def _shown(entity: str) -> str:

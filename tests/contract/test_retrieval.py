@@ -50,11 +50,11 @@ async def test_the_plain_forms_have_the_documented_keys(daemon: Serving, client:
     await ingest(client, daemon, "login flow")
     query = await ask(client, daemon, "query", query="login", contract=" Legacy ")
     scan = await ask(client, daemon, "query_scan", query="login", contract="v0")
-    expand = await ask(client, daemon, "query_expand", result_ids=["0:1"], contract="off")
+    expand = await ask(client, daemon, "query_expand", result_ids=[query["results"][0]["result_id"]], contract="off")
     assert list(query) == ["results", "total_candidates", "coverage", "left_out", "meta"]
     assert list(scan) == ["scan", "total_candidates", "tokens_returned", "budget_truncated", "meta"]
     assert query["results"] == scan["scan"]
-    assert (query["results"][0]["result_id"], query["results"][0]["rank"]) == ("0:1", 1)
+    assert (query["results"][0]["result_id"][:2], query["results"][0]["rank"]) == ("0:", 1)
     assert expand["chunks"][0]["content"] == "login flow"
     assert (await ask(client, daemon, "query", query="login", contract="v1"))["contract"] == "crc-v1"
 

@@ -32,10 +32,11 @@ CREATE TABLE passages (
 
 -- Each tenant has an index of its own, so that its statistics say nothing of another: a table `index_<id>`, made with the
 -- tenant. `analysis` is how the terms in the indices were made, NULL while they are being made. The number of a passage is
--- never used again, since agents keep handles of what they found.
+-- never used again, since agents keep handles of what they found; `seal_key` is what these are made with.
 CREATE TABLE retrieval (
     id           INTEGER PRIMARY KEY CHECK (id = 1),
     analysis     TEXT,
-    next_passage INTEGER NOT NULL
+    next_passage INTEGER NOT NULL,
+    seal_key     BLOB    NOT NULL
 ) STRICT;
-INSERT INTO retrieval VALUES (1, NULL, 1);
+INSERT INTO retrieval VALUES (1, NULL, 1, randomblob(32));

@@ -75,7 +75,8 @@ async def test_a_document_is_found_by_its_words_and_read_by_its_handle(engine: S
     ]
     (chunk,) = (await ask(engine, Expand("default", (found.hits[0].handle,)))).chunks
     assert (chunk.text, chunk.tokens) == ("a second one", 3)
-    assert [hit.handle for hit in (await find(engine, "title")).hits] == [Handle(0, 1)], "the title is the first part's"
+    (first,) = (await find(engine, "first")).hits
+    assert [hit.handle for hit in (await find(engine, "title")).hits] == [first.handle], "the title is the first part's"
 
 
 async def test_a_public_fact_is_found_and_read_like_a_document(engine: SqliteEngine) -> None:
@@ -359,7 +360,7 @@ async def test_texts_are_given_up_to_what_one_answer_holds(
     engine: SqliteEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await keep(engine, "x" * 40, "y" * 40, "z" * 4)
-    handles = (Handle(0, 1), Handle(0, 2), Handle(0, 3))
+    handles = tuple([(await find(engine, letter)).hits[0].handle for letter in ("x" * 40, "y" * 40, "zzzz")])
     monkeypatch.setattr(retrieval_module, "TEXT_BYTES", 80)
     both: Expanded = await ask(engine, Expand("default", handles[:2]))
     assert ([chunk.handle for chunk in both.chunks], both.too_much) == ([*handles[:2]], frozenset())
