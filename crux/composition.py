@@ -30,6 +30,7 @@ from crux.actors.observations import Observations
 from crux.actors.recall import Recall
 from crux.actors.sessions import SessionRegistry
 from crux.actors.supervisor import Supervised
+from crux.actors.sweeper import Sweeper
 from crux.actors.topology import ASKS
 from crux.actors.traces import TraceRing
 from crux.config import ServerKind, Settings
@@ -210,6 +211,7 @@ def _actors(
         "observations": partial(Observations, facts, recall, given.clock, signer, failures=failures),
         "gaps": partial(Gaps, facts, recall),
         "acknowledgements": Acknowledgements,
+        "sweeper": partial(Sweeper, facts),
         "limiter": RateLimiter,
         "audit": partial(AuditSink, facts, recall, trail),
         "extensions": partial(

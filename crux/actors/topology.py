@@ -16,6 +16,7 @@ ASKS: Mapping[str, frozenset[str]] = {
     "observations": frozenset({"facts", "recall"}),
     "gaps": frozenset({"facts", "recall"}),
     "acknowledgements": frozenset(),
+    "sweeper": frozenset({"facts"}),
     "introspection": frozenset(),
     "limiter": frozenset(),
     "audit": frozenset({"facts", "recall"}),

@@ -2,6 +2,8 @@
 
 from typing import Final
 
+# The name that a caller without one is shown by (Decision 48).
+ANONYMOUS_NAME: Final = "anonymous"
 ANONYMOUS_KEY: Final = "__anon__"
 # Callers of whom something is kept in memory; of more, those heard of last.
 MOST_CALLERS: Final = 1024

@@ -6,10 +6,12 @@ from typing import Any
 from crux.domain.commands import Delete, Deleted, Erase, Probe, Put, Seed, Transact
 from crux.domain.facts import Draft, check_deletable, found_by
 from crux.domain.messages import Message
+from crux.storage.artefacts import ARTEFACT_WRITES
 from crux.storage.consolidating import CONSOLIDATION_WRITES
 from crux.storage.documents import DOCUMENT_WRITES
 from crux.storage.forgetting import FORGET_WRITES
 from crux.storage.memory import MEMORY_WRITES
+from crux.storage.substrate import SUBSTRATE_WRITES
 from crux.storage.transaction import Transaction
 from crux.storage.versions import made_by, put
 
@@ -67,4 +69,6 @@ _APPLY: Mapping[type, Callable[[Any, Transaction, int], object]] = {
     **MEMORY_WRITES,
     **FORGET_WRITES,
     **CONSOLIDATION_WRITES,
+    **SUBSTRATE_WRITES,
+    **ARTEFACT_WRITES,
 }

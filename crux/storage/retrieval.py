@@ -17,69 +17,24 @@ import msgspec
 from attrs import frozen
 
 from crux.domain.analysis import Analyser, Word
-from crux.domain.bm25 import engine_idf, idf, weight
+from crux.domain.bm25 import engine_idf, fused, idf, weight
+from crux.domain.graph import DOCUMENT, About, links, node_of
 from crux.domain.retrieval import Chunk, Expand, Expanded, Handle, Hit, Retrieve, Retrieved, Segment, Source
 from crux.domain.seals import seal, unseal
+from crux.domain.search_plan import Plan, Term, plan
+from crux.domain.substrate import Node
 from crux.domain.tokens import BYTES_PER_TOKEN, of_bytes, utf8_size
 from crux.storage.clauses import Clause
 from crux.storage.index import PUBLIC_LIVE, fact_text, number_at, passage_text, place_of
+from crux.storage.substrate import neighbours
 
-# Terms that one search looks for: of more, those that say most.
-MOST_TERMS = 64
-# Postings that one search walks: some 50 ms.
-MOST_POSTINGS = 40_000
 # Of the hits that the rarer words found, this many more than asked for are ranked with the common words.
 RERANKED = 20
 RERANKED_CHARACTERS = 64 * 1024
-# A word in more than this share of the passages says too little to be looked for beside others.
-COMMON_SHARE = 0.25
+# Edges that one search looks at.
+MOST_EDGES = 1000
 # What one answer may hold of text; the first is always there.
 TEXT_BYTES = 8 * 1024 * 1024
-
-
-@frozen
-class Term:
-    """One term of a query: how often it is asked for, and in how many passages it is."""
-
-    text: str
-    asked: int
-    frequency: int = 0
-    idf: float = 0.0
-
-    @property
-    def phrase(self) -> str:
-        """The term as FTS5 reads it: nothing in it means anything but itself."""
-        return '"' + self.text.replace('"', '""') + '"'
-
-
-@frozen
-class Plan:
-    """How a query is answered.
-
-    `sought` terms find hits; `most` bounds how many, the newest, where even one term has too many. `narrowing` terms
-    tell which of these are likely the best, and all `common` ones, which have those among them, rank the best.
-    """
-
-    sought: tuple[Term, ...]
-    narrowing: tuple[Term, ...] = ()
-    common: tuple[Term, ...] = ()
-    most: int | None = None
-
-
-def plan(terms: Sequence[Term], passages: int) -> Plan:
-    """Choose what to walk of the postings of `terms`, none of which is in no passage: as many as `MOST_POSTINGS`, those
-    of the rarest terms first."""
-    telling = sorted(terms, key=lambda term: term.asked * term.idf, reverse=True)[:MOST_TERMS]
-    sought: list[Term] = []
-    left: list[Term] = []
-    walked = 0
-    for term in sorted(telling, key=lambda term: term.frequency):
-        walked += term.frequency
-        (sought if walked <= MOST_POSTINGS else left).append(term)
-    if not sought:
-        return Plan((left[0],), common=tuple(left[1:]), most=MOST_POSTINGS)
-    narrowing = tuple(term for term in left if term.frequency <= COMMON_SHARE * passages)
-    return Plan(tuple(sought), narrowing, tuple(left))
 
 
 def retrieve(message: Retrieve, connection: sqlite3.Connection, analyser: Analyser) -> Retrieved:
@@ -107,12 +62,14 @@ def retrieve(message: Retrieve, connection: sqlite3.Connection, analyser: Analys
         if chosen.common:
             ranked = index.rerank(ranked, chosen.common, analyser)
         best = [(place, score) for place, score in ranked if score >= (message.min_score or 0.0)][: message.limit]
+        best, is_fused = index.fuse(best)
         sources = index.sources([place for place, _ in best])
         return msgspec.structs.replace(
             result,
             hits=tuple(Hit(index.handle(place), score, *sources[place]) for place, score in best),
             total=total,
             below_floor=below,
+            fused=is_fused,
             exhaustive=len(chosen.sought) == len(found) and chosen.most is None,
         )
 
@@ -227,6 +184,29 @@ class Index:
             for term in common
             if (frequency := padded.count(f" {term.text} ") if " " in term.text else counts[term.text])
         )
+
+    def fuse(self, hits: Sequence[tuple[int, float]]) -> tuple[list[tuple[int, float]], bool]:
+        """The hits in the order that they have when links between them count; whether there are any links."""
+        about = self._about([place for place, _ in hits])
+        abouts = [about.get(place, About(None)) for place, _ in hits]
+        nodes = tuple(dict.fromkeys(node for hit in abouts for node in hit.nodes))
+        linked = links(abouts, neighbours(nodes, MOST_EDGES, self.connection))
+        if not any(linked):
+            return list(hits), False
+        scores = fused([score for _, score in hits], linked)
+        order = sorted(range(len(hits)), key=lambda place: -scores[place])  # stable: ties stay as they are
+        return [(hits[place][0], scores[place]) for place in order], True
+
+    def _about(self, places: Sequence[int]) -> dict[int, About]:
+        """What each place is about."""
+        found: dict[int, About] = {}
+        for place, document, entities in self._passages("documents.name, entities", places):
+            names = () if entities is None else msgspec.json.decode(entities, type=tuple[str, ...])
+            named = tuple(node for name in names if (node := node_of(name)) is not None)
+            found[place] = About(Node(DOCUMENT, document), named)
+        for place, entity in self._facts("shown", places):
+            found[place] = About(node_of(entity))
+        return found
 
     def text(self, place: int) -> str:
         """The text of one place, to be read."""

@@ -22,11 +22,13 @@ from crux.domain.facts import Fact
 from crux.domain.messages import Message
 from crux.domain.privacy import split_entity
 from crux.errors import ResultTooLarge
+from crux.storage.artefacts import ARTEFACT_READS
 from crux.storage.clauses import Clause, all_of, named, of_tenant, starting, stored_under, visible
 from crux.storage.consolidating import CONSOLIDATION_READS
 from crux.storage.forgetting import FORGET_READS
 from crux.storage.memory import MEMORY_READS
 from crux.storage.rows import COLUMNS, fact_of, search_text
+from crux.storage.substrate import SUBSTRATE_READS
 from crux.storage.transaction import fact_by_id, head_of
 
 TRIGRAM = 3
@@ -253,4 +255,6 @@ _READS: Mapping[type, Callable[[Any, sqlite3.Connection, DecayPolicy], object]] 
     **MEMORY_READS,
     **FORGET_READS,
     **CONSOLIDATION_READS,
+    **SUBSTRATE_READS,
+    **ARTEFACT_READS,
 }

@@ -1,6 +1,17 @@
 """The catalogue: the tools that work, in the order in which they are listed."""
 
+from crux.tools.artefacts import artefact_get, artefact_list, artefact_put
 from crux.tools.bootstrap import get_bootstrap
+from crux.tools.edges import edge_delete, edge_get, edge_list, edge_upsert
+from crux.tools.entities import (
+    entity_delete,
+    entity_get,
+    entity_history,
+    entity_list,
+    entity_upsert,
+    kind_get,
+    kind_list,
+)
 from crux.tools.facts import delete_fact, fact_history, list_entities, query_facts, store_fact
 from crux.tools.gaps import get_gaps
 from crux.tools.identity import get_agent_identity
@@ -38,7 +49,21 @@ CATALOGUE = Catalogue.of(
         memory_consolidate,
         memory_set_horizon,
         memory_reverify,
+        artefact_put,
+        artefact_get,
+        artefact_list,
         get_gaps,
         get_agent_identity,
+        entity_upsert,
+        entity_get,
+        entity_list,
+        entity_delete,
+        entity_history,
+        edge_upsert,
+        edge_get,
+        edge_list,
+        edge_delete,
+        kind_list,
+        kind_get,
     ]
 )

@@ -2,10 +2,9 @@
 
 import msgspec
 
+from crux.domain.callers import ANONYMOUS_NAME
 from crux.tools.facts import NoArguments
 from crux.tools.registry import Call, tool
-
-ANONYMOUS_NAME = "anonymous"
 
 
 class AgentIdentity(msgspec.Struct, frozen=True):

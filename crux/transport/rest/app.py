@@ -19,7 +19,17 @@ from crux.logs import get_logger
 from crux.tools.schema import shortened
 from crux.transport.asgi import App, Message, Receive, RequestTimeout, Scope, Send, discard_body, too_large
 from crux.transport.auth import NOBODY
-from crux.transport.rest import extensions, facts, handshake, health, integrations, memory, retrieval, sessions
+from crux.transport.rest import (
+    extensions,
+    facts,
+    handshake,
+    health,
+    integrations,
+    memory,
+    retrieval,
+    sessions,
+    substrate,
+)
 from crux.transport.rest.correlation import REQUEST_ID, TRACEPARENT, request_id, traceparent
 from crux.transport.rest.problems import MethodNotAllowed, problem
 from crux.transport.rest.queries import check_text
@@ -35,6 +45,7 @@ ROUTES = (
     *facts.ROUTES,
     *retrieval.ROUTES,
     *memory.ROUTES,
+    *substrate.ROUTES,
     *sessions.ROUTES,
     *extensions.ROUTES,
     *integrations.ROUTES,

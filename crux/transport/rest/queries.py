@@ -11,6 +11,7 @@ from crux.tools.facts import instant_us
 from crux.tools.schema import shortened
 
 # Python itself refuses to read much longer ones.
+_WORDS: Mapping[str, bool] = {"": False, "false": False, "0": False, "true": True, "1": True}
 _INTEGER = re.compile(r"-?[0-9]{1,1000}", re.ASCII)
 
 
@@ -39,6 +40,14 @@ def whole_number(query: Mapping[str, str], name: str) -> int | None:
     if _INTEGER.fullmatch(text) is None or text.startswith("-"):
         raise _refusal(name, "an integer, at least 0", text)
     return int(text)
+
+
+def flag(query: Mapping[str, str], name: str) -> bool:
+    """Whether `name` is true; absent and empty are false. Raises `InvalidArgument` for another word."""
+    text = query.get(name, "").lower()
+    if text not in _WORDS:
+        raise _refusal(name, "true or false", text)
+    return _WORDS[text]
 
 
 def instant(query: Mapping[str, str], name: str) -> int | None:

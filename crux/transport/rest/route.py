@@ -37,6 +37,7 @@ READ: Final = ("query:read", "admin:read")
 WRITE_FACTS: Final = ("facts:write", "admin:write")
 WRITE_SESSIONS: Final = ("sessions:write", "admin:write")
 ADMIN: Final = ("admin:read",)
+WRITE_SUBSTRATE: Final = ("facts:write", "sessions:write", "admin:write")
 ADMINISTER: Final = ("admin:write",)
 
 # An actor gets this part of the time that a request has left, so that the caller hears what the actor was at.

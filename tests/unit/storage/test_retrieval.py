@@ -10,10 +10,12 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, TypeVar
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from crux.domain import search_plan as plan_module
 from crux.domain.analysis import Analyser
 from crux.domain.bm25 import idf, weight
 from crux.domain.commands import Delete, Erase, Put, Transact
@@ -23,6 +25,7 @@ from crux.domain.facts import Draft
 from crux.domain.messages import Message
 from crux.domain.privacy import ANONYMOUS, private_entity
 from crux.domain.retrieval import Expand, Expanded, Handle, Retrieve, Retrieved, Segment
+from crux.domain.substrate import DeleteEdge, Edge, Node, PutEdge
 from crux.errors import InvalidArgument
 from crux.storage import index as index_module
 from crux.storage import retrieval as retrieval_module
@@ -302,7 +305,7 @@ async def test_common_words_rank_what_rarer_ones_found(engine: SqliteEngine, mon
     stored = [*("common filler" for _ in range(30)), "rare filler", "rare common", "filler"]
     await keep(engine, *stored)
     exact = await find(engine, "rare common")
-    monkeypatch.setattr(retrieval_module, "MOST_POSTINGS", 10)
+    monkeypatch.setattr(plan_module, "MOST_POSTINGS", 10)
     bounded = await find(engine, "rare common")
     assert [hit.source.document for hit in bounded.hits] == [hit.source.document for hit in exact.hits[:2]]
     assert [hit.score for hit in bounded.hits] == pytest.approx([hit.score for hit in exact.hits[:2]])
@@ -315,7 +318,7 @@ async def test_words_that_are_neither_rare_nor_everywhere_help_to_find_the_best(
 ) -> None:
     stored = [*("left" for _ in range(12)), *("right" for _ in range(14)), "left right", *("hay" for _ in range(60))]
     await keep(engine, *stored)
-    monkeypatch.setattr(retrieval_module, "MOST_POSTINGS", 13)
+    monkeypatch.setattr(plan_module, "MOST_POSTINGS", 13)
     monkeypatch.setattr(retrieval_module, "RERANKED", 0)
     assert await names(engine, "left right", limit=1) == ["d26"]
 
@@ -324,7 +327,7 @@ async def test_a_word_that_is_everywhere_finds_the_latest(
     engine: SqliteEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await keep(engine, *("common" for _ in range(20)))
-    monkeypatch.setattr(retrieval_module, "MOST_POSTINGS", 5)
+    monkeypatch.setattr(plan_module, "MOST_POSTINGS", 5)
     found = await find(engine, "common")
     assert [hit.source.document for hit in found.hits] == ["d15", "d16", "d17", "d18", "d19"]
     assert (found.total, found.exhaustive) == (5, False)
@@ -334,7 +337,7 @@ async def test_of_very_many_words_the_telling_ones_are_looked_for(
     engine: SqliteEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await keep(engine, "one", "two", "three three", "one two")
-    monkeypatch.setattr(retrieval_module, "MOST_TERMS", 1)
+    monkeypatch.setattr(plan_module, "MOST_TERMS", 1)
     found = await find(engine, "one two three")
     assert [hit.source.document for hit in found.hits] == ["d2"]
     assert (found.exhaustive, found.coverage) == (False, 1.0)
@@ -369,3 +372,35 @@ async def test_texts_are_given_up_to_what_one_answer_holds(
     assert [chunk.handle for chunk in expanded.chunks] == [handles[0], handles[2]]
     assert expanded.too_much == {handles[1]}
     assert expanded.absent == {Handle(7, 1), Handle(1, 999)}
+
+
+async def test_hits_that_are_linked_are_ranked_higher_and_the_scores_say_that_they_are_shares(
+    engine: SqliteEngine,
+) -> None:
+    await put(engine, "service:billing", "needle needle needle")
+    await put(engine, "service:mail", "needle and some more words beside it")
+    await put(engine, "other", "needle")
+    plain = await find(engine, "needle")
+    assert (plain.hits[2].source.entity, plain.fused) == ("service:mail", False)
+    edge = Edge(Node("service", "billing"), "calls", Node("service", "mail"))
+    await commit(engine, PutEdge(edge, msgspec.Raw(b"null"), "bob"))
+    linked = await find(engine, "needle")
+    assert linked.fused
+    assert {hit.source.entity: hit.score for hit in linked.hits}["service:mail"] > 0.3
+    assert [hit.source.entity for hit in linked.hits].index("service:mail") == 1
+    assert linked.total == plain.total
+    await commit(engine, DeleteEdge(edge, "bob"))
+    assert await find(engine, "needle") == plain
+
+
+async def test_a_document_is_linked_to_the_facts_of_the_entities_that_it_names(engine: SqliteEngine) -> None:
+    await put(engine, "service/billing", "needle")
+    guide = Document("guide", (Passage("needle here"),), entities=("service:billing", "nonsense"))
+    await commit(engine, StoreDocuments("default", (guide, Document("other", (Passage("needle here"),)))))
+    found = await find(engine, "needle")
+    assert found.fused
+    assert [hit.source.document or hit.source.entity for hit in found.hits][:2] in (
+        ["service/billing", "guide"],
+        ["guide", "service/billing"],
+    )
+    assert found.hits[2].source.document == "other"
