@@ -87,7 +87,7 @@ STOCK: tuple[Entry, ...] = (
         capability token may take tools away for good: calls of them are refused with -32030. Advice that names
         a tool which this daemon lacks was written for one that has it: take the way without it. When you hear
         that the list has changed, or after a restart, ask for it once more. What a tool returns is described
-        by get_bootstrap {"topic": "tool-output"}.
+        by get_bootstrap {"topic": "tool-output", "query": "<its name>"}.
         """,
     ),
     _entry(
@@ -137,10 +137,35 @@ STOCK: tuple[Entry, ...] = (
         Read long material in two steps, so that only what you chose fills your context. When tools/list
         shows query_scan: call it with tenant_id, query and token_budget; it returns ids and scores without
         text. Pick the few that matter and pass their ids as result_ids to query_expand, which returns the
-        text. query ranks the same documents and also says how well the index covers your question; where
-        coverage is low the answer is probably not there, so rephrase once and then stop. For facts, a small
+        text. query searches the same documents and public facts, fewer of them, and takes a min_score. Both say
+        which words of your question nothing is known of (coverage.gaps); where coverage is low the answer is
+        probably not there, so rephrase once and then stop. For facts, a small
         token_budget on query_facts does the same: the best come whole, more as pointers; ask again with the
         entity of the one you need.
+        """,
+    ),
+    _entry(
+        "pattern:tend-memory",
+        "Keep what you know true",
+        """
+        Now and then, when tools/list shows these: memory_sweep_candidates lists what is stale or replaced. A stale
+        fact that you have checked: memory_reverify. One that is wrong: memory_edit, or store_fact with the same
+        entity and key. One that goes stale too soon or too late: memory_set_horizon. memory_contradictions finds
+        names of which one fact says yes and another no; memory_consolidate makes one fact of several. memory_pin
+        what must stay. To be rid of something for good, memory_forget_dry_run first, then memory_forget with the
+        same scope: values are erased and do not come back. To only hide one fact, delete_fact.
+        """,
+    ),
+    _entry(
+        "pattern:records-and-links",
+        "Things with a shape, and what links them",
+        """
+        A fact holds one value. For a thing of many parts use entity_upsert with a kind, an id and a JSON payload,
+        when tools/list shows it; kind_list names the kinds that are checked, others may be used as well. Link
+        things with edge_upsert: from, what the link says, to. Facts about service:billing belong to the node of
+        kind service and id billing, and a search ranks hits higher that are linked to each other. What is too
+        large to carry along: artefact_put keeps it for you alone, for a week unless you say otherwise, and
+        artefact_get brings it back.
         """,
     ),
     _entry(
@@ -189,8 +214,9 @@ STOCK: tuple[Entry, ...] = (
         reason_code in error.data, the daemon's capability token does not allow the tool: the code says why
         (denied:capability_not_permitted: the token does not name it; denied:token_expired: its time is over),
         stamp and refusal_receipt say which token that was. Only the operator can change that: go on without
-        the tool, and say that you did. With an error_code, the record belongs to the daemon itself: leave it
-        alone.
+        the tool, and say that you did. With an error_code, the record belongs to the daemon itself, or a
+        consolidation stands on it: leave it alone. With protected, the fact is pinned, private, backed by a
+        receipt or very sure. With requires_passport, connect with an agent's token.
         """,
     ),
     _entry(

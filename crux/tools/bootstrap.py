@@ -1,6 +1,8 @@
 """Runtime knowledge: facts under `__bootstrap__::`, and the output contract of every tool (seed 11.12)."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from importlib.resources import files
 
 import msgspec
 from attrs import frozen
@@ -52,7 +54,8 @@ class NoBootstrap(msgspec.Struct, frozen=True):
 )
 async def get_bootstrap(args: BootstrapArguments, call: Call) -> Bootstrap | NoBootstrap:
     """Read how to work with this daemon: first steps, patterns, what errors mean, and what each tool returns (topic
-    tool-output). Take it once at the start, or when a call fails in a way you did not expect."""
+    tool-output, with the tool's name as query). Take it at the start, or when a call fails in a way you did not
+    expect."""
     found = await call.services.recall.ask(
         Search(
             viewer=Viewer((DAEMON, *call.viewer.owners)),
@@ -64,10 +67,10 @@ async def get_bootstrap(args: BootstrapArguments, call: Call) -> Bootstrap | NoB
         )
     )
     stored = [BootstrapEntry(split_entity(fact.entity)[1], fact.key, fact.value) for fact in found.facts]
+    if args.topic is not None and normalise_topic(args.topic) == TOOL_OUTPUT:
+        stored += output_contracts(call.services.catalogue)
     words = query_words(args.query)
     entries = [entry for entry in stored if not words or _holds(entry, words)]
-    if args.topic is not None and normalise_topic(args.topic) == TOOL_OUTPUT:
-        entries += output_contracts(call.services.catalogue)
     total = sum(of_text(entry.value) for entry in entries)
     if entries:
         return Bootstrap(tuple(entries), total)
@@ -81,7 +84,10 @@ def _holds(entry: BootstrapEntry, words: Iterable[str]) -> bool:
 
 
 def output_contracts(catalogue: Catalogue) -> Iterator[BootstrapEntry]:
-    """What each tool returns, made from its declaration: MCP at this version has no field for it."""
+    """What each of the catalogue's tools returns: MCP at this version has no field for it (seed 11.12).
+
+    A tool that is served is described by its declaration, the others by the catalogue, and so marked.
+    """
     yield _contract(
         "_contract",
         "crc-v1",
@@ -92,9 +98,23 @@ def output_contracts(catalogue: Catalogue) -> Iterator[BootstrapEntry]:
             "default_when_negotiated": CRC_WHEN,
         },
     )
-    for entry in catalogue.tools:
-        crc = {"contract": "crc-v1", "kind": entry.crc_kind, "schema": CRC_SCHEMA} if entry.crc_kind else {}
-        yield _contract(entry.name, entry.name, {**crc, "output": list(entry.output)})
+    for name, contract in _documented().items():
+        served = catalogue.by_name.get(name)
+        crc = {"contract": "crc-v1", "kind": contract.crc_kind, "schema": CRC_SCHEMA} if contract.crc_kind else {}
+        described = {"output": contract.output, "served": False} if served is None else {"output": served.output}
+        yield _contract(name, name, {**crc, **described})
+
+
+class _Documented(msgspec.Struct, frozen=True):
+    output: tuple[str, ...]
+    crc_kind: str | None = None
+
+
+@cache
+def _documented() -> Mapping[str, _Documented]:
+    """The output of every tool of the catalogue, served or not, in its order."""
+    text = files("crux.tools").joinpath("contracts.json").read_bytes()
+    return msgspec.json.decode(text, type=dict[str, _Documented])
 
 
 def _contract(slug: str, key: str, value: dict[str, object]) -> BootstrapEntry:

@@ -129,11 +129,17 @@ def test_only_crc_tools_advertise_their_schema(tool: Tool) -> None:
         assert "legacy" in advert["when"]
 
 
-def test_every_tool_has_an_output_contract() -> None:
+def test_every_tool_of_the_catalogue_has_an_output_contract() -> None:
     contracts = {entry.key: msgspec.json.decode(entry.value) for entry in output_contracts(CATALOGUE)}
-    assert set(contracts) == {"crc-v1", *(tool.name for tool in CATALOGUE.tools)}
-    assert contracts["query_facts"]["kind"] == "fact"
-    assert "rows[].fact_id" in contracts["query_facts"]["output"]
+    assert list(contracts) == ["crc-v1", *CONTRACT]
+    assert len(CONTRACT) == WHOLE + 1
+    for name, contract in CONTRACT.items():
+        assert contracts[name].get("kind") == contract.get("crc_kind")
+        if (served := CATALOGUE.by_name.get(name)) is None:
+            assert (contracts[name]["output"], contracts[name]["served"]) == (contract["output_fields"], False)
+        else:
+            assert contracts[name]["output"] == list(served.output)
+            assert "served" not in contracts[name]
 
 
 def test_the_reference_page_is_up_to_date() -> None:

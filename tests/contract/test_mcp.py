@@ -247,10 +247,13 @@ async def test_bootstrap_knowledge_is_there_from_the_start(daemon: Serving, clie
         assert isinstance(found["total_tokens"], int)
         return [fact["entity"] for fact in found["facts"]]
 
-    assert len(await topics()) == 15
+    assert len(await topics()) == 17
     assert all(entity.startswith("__bootstrap__::pattern:") for entity in await topics(topic=" Patterns "))
     assert await topics(topic="errors", query="method") != []
     assert "__bootstrap__::tool-output:query_facts" in await topics(topic="tool-outputs")
+    assert await topics(topic="tool-output", query="memory_sweep_candidates") == [
+        "__bootstrap__::tool-output:memory_sweep_candidates"
+    ]
     empty = text_of(await tool(client, daemon.mcp, "get_bootstrap", topic="Unheard Of"))
     assert empty == {
         "facts": [],
