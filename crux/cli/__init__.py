@@ -15,6 +15,7 @@ _COMMANDS = {
     "config": Lazy("crux.cli.config", "config", "Show every setting and where its value comes from."),
     "doctor": Lazy("crux.cli.doctor", "doctor", "Find what is wrong and say how to mend it."),
     "facts": Lazy("crux.cli.facts", "facts", "Read and write facts through the running daemon."),
+    "ingest": Lazy("crux.cli.ingest", "ingest", "Put files into the index that agents search."),
     "ext": Lazy("crux.cli.extensions", "ext", "Install external tools and say who may call them."),
     "mcp-stdio": Lazy("crux.cli.mcp_stdio", "mcp_stdio", "Speak MCP on standard input and output."),
     "version": Lazy("crux.cli.version", "version", "Print the version."),
