@@ -66,10 +66,11 @@ class Child:
 
 @frozen
 class Server:
-    """A server that runs: where it listens, and as which process."""
+    """A server that runs: where it listens, and as which process. `ready_port` is the daemon's HTTP API."""
 
     port: int
     pid: int
+    ready_port: int = 0
 
 
 def peer(module: str, *arguments: str) -> Child:
@@ -117,7 +118,7 @@ async def running(child: Child, cores: Cores, log_dir: Path) -> AsyncIterator[Se
             ready = await _until_ready(child, process)
         if not ready:
             raise BenchFailed(f"{child.name} is not ready")
-        yield Server(child.port, process.pid)  # the program that pins it becomes it
+        yield Server(child.port, process.pid, child.ready_port)  # the program that pins it becomes it
     except Exception as error:
         if ready and process.poll() is None:
             raise

@@ -1,6 +1,6 @@
 """Numbers that are shown without telling how many there are: a keyed permutation of 48-bit numbers.
 
-A Feistel network of four rounds (Luby and Rackoff, 1988) over the keyed BLAKE3. It hides counts and order; it is no
+A Feistel network of three rounds (Luby and Rackoff, 1988) over the keyed BLAKE3. It hides counts and order; it is no
 proof of having been given a number, and nothing relies on one being hard to guess.
 """
 
@@ -12,7 +12,7 @@ KEY_BYTES: Final = 32
 BITS: Final = 48
 _HALF: Final = BITS // 2
 _MASK: Final = (1 << _HALF) - 1
-_ROUNDS: Final = range(4)
+_ROUNDS: Final = range(3)
 
 
 def seal(number: int, key: bytes) -> int:

@@ -8,8 +8,8 @@ from attrs import frozen
 
 # Terms that one search looks for: of more, those that say most.
 MOST_TERMS = 64
-# Postings that one search walks: some 50 ms.
-MOST_POSTINGS = 40_000
+# Postings that one search walks: some 20 ms.
+MOST_POSTINGS = 20_000
 # A word in more than this share of the passages says too little to be looked for beside others.
 COMMON_SHARE = 0.25
 
@@ -41,6 +41,11 @@ class Plan:
     narrowing: tuple[Term, ...] = ()
     common: tuple[Term, ...] = ()
     most: int | None = None
+
+    @property
+    def postings(self) -> int:
+        """How many postings finding walks."""
+        return self.most or sum(term.frequency for term in self.sought)
 
 
 def plan(terms: Sequence[Term], passages: int) -> Plan:

@@ -30,12 +30,6 @@ def place_of(segment: Segment, number: int) -> int:
     return number * len(Segment) + segment
 
 
-def number_at(place: int) -> tuple[Segment, int]:
-    """What has a row of an index: the inverse of `place_of`."""
-    number, segment = divmod(place, len(Segment))
-    return Segment(segment), number
-
-
 @frozen
 class Change:
     """One row that comes into an index or goes out of it; `text` is what stands there for it.

@@ -16,9 +16,8 @@ from crux.domain.commands import Search
 from crux.domain.decay import DecayPolicy
 from crux.domain.facts import Recalls
 from crux.domain.messages import Message
-from crux.domain.retrieval import Retrieve
 from crux.errors import Overloaded
-from crux.storage.retrieval import RETRIEVALS
+from crux.storage.retrieval import RETRIEVALS, Costly
 from crux.storage.search import needs_scan, read, register_functions
 from crux.storage.sqlite import connect_reader, storage_errors
 
@@ -30,6 +29,8 @@ INLINE_S = 0.002
 # in another thread, which may take longer, rarely looks.
 STEPS_INLINE = 500
 STEPS_APART = 20_000
+# Postings that a search may walk on the event loop's thread: less than what a thread hop costs.
+POSTINGS_INLINE = 500
 
 
 class ReadTooLong(Exception):
@@ -39,11 +40,14 @@ class ReadTooLong(Exception):
 class Reader:
     """One read-only connection, for one read at a time."""
 
-    def __init__(self, path: Path, policy: DecayPolicy, steps_between_looks: int) -> None:
+    def __init__(
+        self, path: Path, policy: DecayPolicy, steps_between_looks: int, most_postings: int | None = None
+    ) -> None:
         self.connection = connect_reader(path)
         self._policy = policy
         self._analyser = Analyser()
-        self._is_over: Callable[[], bool] = lambda: False
+        self._most_postings = most_postings
+        self._is_over: Callable[[], bool] = _never
         self._recalls: Mapping[str, Recalls] = {}
         register_functions(self.connection, self._look, self._salience_of)
         self.connection.set_progress_handler(self._look, steps_between_looks)
@@ -62,14 +66,26 @@ class Reader:
                 raise
             except MemoryError:
                 raise Overloaded("the search needs more memory than there is; narrow it by entity or words") from None
+            finally:
+                self._end()
         if is_over():
             raise ReadTooLong
         return reply
 
     def _reply(self, message: Message[Any]) -> object:
         if (retrieval := RETRIEVALS.get(type(message))) is not None:
-            return retrieval(message, self.connection, self._analyser)
+            self.connection.execute("BEGIN")
+            try:
+                return retrieval(message, self.connection, self._analyser, self._most_postings)
+            except Costly as error:
+                raise ReadTooLong from error
         return read(message, self.connection, self._policy)
+
+    def _end(self) -> None:
+        """Leave no transaction open: it would keep its snapshot, and the log with it. Ending one is not interrupted."""
+        self._is_over = _never
+        if self.connection.in_transaction:
+            self.connection.rollback()
 
     def _look(self) -> bool:
         return self._is_over()
@@ -79,17 +95,21 @@ class Reader:
         return 1.0 if recalls is None else recalls.salience
 
 
+def _never() -> bool:
+    return False
+
+
 class Readers:
     """Answers reads, as of the last commit. They never wait for the writer."""
 
     def __init__(self, path: Path, policy: DecayPolicy) -> None:
-        self._inline = Reader(path, policy, STEPS_INLINE)
+        self._inline = Reader(path, policy, STEPS_INLINE, POSTINGS_INLINE)
         self._idle = [Reader(path, policy, STEPS_APART) for _ in range(THREADS)]
         self._limiter = trio.CapacityLimiter(THREADS)
 
     def read_now(self, message: Message[Any]) -> object:
         """The reply, on this thread; raises `ReadTooLong` when it takes more than `INLINE_S`, or is sure to."""
-        if needs_scan(message) or isinstance(message, Retrieve):
+        if needs_scan(message):
             raise ReadTooLong
         ends = time.thread_time() + INLINE_S
         return self._inline.read(message, lambda: time.thread_time() > ends)

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -18,14 +17,12 @@ from attrs import frozen
 
 from crux.domain.analysis import Analyser, Word
 from crux.domain.bm25 import engine_idf, fused, idf, weight
-from crux.domain.graph import DOCUMENT, About, links, node_of
-from crux.domain.retrieval import Chunk, Expand, Expanded, Handle, Hit, Retrieve, Retrieved, Segment, Source
-from crux.domain.seals import seal, unseal
+from crux.domain.graph import links
+from crux.domain.retrieval import Chunk, Expand, Expanded, Handle, Hit, Retrieve, Retrieved, Segment
 from crux.domain.search_plan import Plan, Term, plan
-from crux.domain.substrate import Node
-from crux.domain.tokens import BYTES_PER_TOKEN, of_bytes, utf8_size
+from crux.domain.tokens import BYTES_PER_TOKEN
 from crux.storage.clauses import Clause
-from crux.storage.index import PUBLIC_LIVE, fact_text, number_at, passage_text, place_of
+from crux.storage.origins import Origin, Origins
 from crux.storage.substrate import neighbours
 
 # Of the hits that the rarer words found, this many more than asked for are ranked with the common words.
@@ -37,41 +34,52 @@ MOST_EDGES = 1000
 TEXT_BYTES = 8 * 1024 * 1024
 
 
-def retrieve(message: Retrieve, connection: sqlite3.Connection, analyser: Analyser) -> Retrieved:
-    """Search one tenant's index."""
+class Costly(Exception):
+    """A search would walk more postings than it may."""
+
+
+def retrieve(
+    message: Retrieve, connection: sqlite3.Connection, analyser: Analyser, most_postings: int | None = None
+) -> Retrieved:
+    """Search one tenant's index; raises `Costly` where that would walk more than `most_postings` (None: any number)."""
     words = analyser.words(message.text)
-    with _snapshot(connection):
-        index = _index_of(message.tenant, connection)
-        if index is None:
-            return Retrieved(words=len(words), missing=_distinct(words), missed=len(words))
-        asked = Counter(term for word in words for term in word.terms)
-        terms = {text: index.term(text, count) for text, count in asked.items()}
-        missing = [word for word in words if not _is_there(word, terms)]
-        found = [term for term in terms.values() if term.frequency]
-        result = Retrieved(
-            words=len(words),
-            missing=_distinct(missing),
-            missed=len(missing),
-            passages=index.passages,
-        )
-        if not found:
-            return result
-        chosen = plan(found, index.passages)
-        ranked = index.rank(chosen, message.limit + (RERANKED if chosen.common else 0))
-        total, below = index.count(chosen, message.min_score)
-        if chosen.common:
-            ranked = index.rerank(ranked, chosen.common, analyser)
-        best = [(place, score) for place, score in ranked if score >= (message.min_score or 0.0)][: message.limit]
-        best, is_fused = index.fuse(best)
-        sources = index.sources([place for place, _ in best])
-        return msgspec.structs.replace(
-            result,
-            hits=tuple(Hit(index.handle(place), score, *sources[place]) for place, score in best),
-            total=total,
-            below_floor=below,
-            fused=is_fused,
-            exhaustive=len(chosen.sought) == len(found) and chosen.most is None,
-        )
+    index = _index_of(message.tenant, connection)
+    if index is None:
+        return Retrieved(words=len(words), missing=_distinct(words), missed=len(words))
+    asked = Counter(term for word in words for term in word.terms)
+    terms = {text: index.term(text, count) for text, count in asked.items()}
+    missing = [word for word in words if not _is_there(word, terms)]
+    found = [term for term in terms.values() if term.frequency]
+    result = Retrieved(
+        words=len(words),
+        missing=_distinct(missing),
+        missed=len(missing),
+        passages=index.passages,
+    )
+    if not found:
+        return result
+    chosen = plan(found, index.passages)
+    if most_postings is not None and (chosen.common or chosen.postings > most_postings):
+        raise Costly
+    ranked = index.rank(chosen, message.limit + (RERANKED if chosen.common else 0))
+    total, below = index.count(chosen, message.min_score)
+    if chosen.common:
+        ranked = index.rerank(ranked, chosen.common, analyser)
+    best = [(place, score) for place, score in ranked if score >= (message.min_score or 0.0)][: message.limit]
+    found_at = index.origins.of([place for place, _ in best])
+    ordered, is_fused = index.fuse(best, found_at)
+    return msgspec.structs.replace(
+        result,
+        hits=tuple(_hit(place, score, index.origins, found_at[place]) for place, score in ordered),
+        total=total,
+        below_floor=below,
+        fused=is_fused,
+        exhaustive=len(chosen.sought) == len(found) and chosen.most is None,
+    )
+
+
+def _hit(place: int, score: float, origins: Origins, origin: Origin) -> Hit:
+    return Hit(origins.handle(place), score, origin.tokens, origin.source)
 
 
 def _is_there(word: Word, terms: Mapping[str, Term]) -> bool:
@@ -92,19 +100,7 @@ class Index:
     number: int
     passages: int
     mean_length: float
-    seal_key: bytes
-
-    def handle(self, place: int) -> Handle:
-        """What a place is asked for by."""
-        segment, number = number_at(place)
-        return Handle(segment, seal(number, self.seal_key))
-
-    def place(self, handle: Handle) -> int | None:
-        """The place that a handle stands for, None for one that is no handle of ours."""
-        number = unseal(handle.doc, self.seal_key)
-        if number is None or handle.segment not in tuple(Segment):
-            return None
-        return place_of(Segment(handle.segment), number)
+    origins: Origins
 
     @property
     def table(self) -> str:
@@ -167,7 +163,7 @@ class Index:
         self, ranked: Sequence[tuple[int, float]], common: Sequence[Term], analyser: Analyser
     ) -> list[tuple[int, float]]:
         """What was found by rarer terms, in the order that it has when the common ones count as well."""
-        texts = self.texts([place for place, _ in ranked])
+        texts = self.origins.indexed([place for place, _ in ranked])
         scored = [
             (place, score + self._earned(common, analyser.terms(texts[place][:RERANKED_CHARACTERS])))
             for place, score in ranked
@@ -185,75 +181,18 @@ class Index:
             if (frequency := padded.count(f" {term.text} ") if " " in term.text else counts[term.text])
         )
 
-    def fuse(self, hits: Sequence[tuple[int, float]]) -> tuple[list[tuple[int, float]], bool]:
+    def fuse(
+        self, hits: Sequence[tuple[int, float]], found: Mapping[int, Origin]
+    ) -> tuple[Sequence[tuple[int, float]], bool]:
         """The hits in the order that they have when links between them count; whether there are any links."""
-        about = self._about([place for place, _ in hits])
-        abouts = [about.get(place, About(None)) for place, _ in hits]
-        nodes = tuple(dict.fromkeys(node for hit in abouts for node in hit.nodes))
+        abouts = [found[place].about for place, _ in hits]
+        nodes = tuple(dict.fromkeys(node for about in abouts for node in about.nodes))
         linked = links(abouts, neighbours(nodes, MOST_EDGES, self.connection))
         if not any(linked):
-            return list(hits), False
+            return hits, False
         scores = fused([score for _, score in hits], linked)
         order = sorted(range(len(hits)), key=lambda place: -scores[place])  # stable: ties stay as they are
         return [(hits[place][0], scores[place]) for place in order], True
-
-    def _about(self, places: Sequence[int]) -> dict[int, About]:
-        """What each place is about."""
-        found: dict[int, About] = {}
-        for place, document, entities in self._passages("documents.name, entities", places):
-            names = () if entities is None else msgspec.json.decode(entities, type=tuple[str, ...])
-            named = tuple(node for name in names if (node := node_of(name)) is not None)
-            found[place] = About(Node(DOCUMENT, document), named)
-        for place, entity in self._facts("shown", places):
-            found[place] = About(node_of(entity))
-        return found
-
-    def text(self, place: int) -> str:
-        """The text of one place, to be read."""
-        for _, text in self._passages("text", [place]):
-            return str(text)
-        return self.texts([place])[place]
-
-    def texts(self, places: Sequence[int]) -> dict[int, str]:
-        """What is indexed of each place."""
-        found: dict[int, str] = {}
-        for place, text, title in self._passages("text, iif(passages.id = first, title, NULL)", places):
-            found[place] = passage_text(text, title)
-        for place, *names in self._facts("shown, key, value", places):
-            found[place] = fact_text(*names)
-        return found
-
-    def sources(self, places: Collection[int]) -> dict[int, tuple[int, Source]]:
-        """What the text of each place costs to read, in tokens, and where it is from."""
-        found: dict[int, tuple[int, Source]] = {}
-        for place, tokens, document, title, uri in self._passages("tokens, documents.name, title, uri", places):
-            found[place] = tokens, Source(document=document, title=title, uri=uri)
-        for place, fact_id, entity, key, size in self._facts(
-            "fact_id, shown, key, length(CAST(value AS BLOB))", places
-        ):
-            tokens = of_bytes(utf8_size(fact_text(entity, key, "")) + size)
-            found[place] = tokens, Source(fact_id=fact_id, entity=entity, key=key)
-        return found
-
-    def _passages(self, columns: str, places: Iterable[int]) -> Iterator[tuple[Any, ...]]:
-        """Columns of the tenant's passages among `places`, after the place."""
-        numbers = _numbers(Segment.DOCUMENTS, places)
-        for number, *row in self.connection.execute(
-            f"SELECT passages.id, {columns} FROM passages JOIN documents ON documents.id = document "
-            f"WHERE passages.id IN ({', '.join('?' * len(numbers))}) AND tenant = ?",
-            (*numbers, self.number),
-        ):
-            yield (place_of(Segment.DOCUMENTS, number), *row)
-
-    def _facts(self, columns: str, places: Iterable[int]) -> Iterator[tuple[Any, ...]]:
-        """Columns of the tenant's public live facts among `places`, after the place."""
-        numbers = _numbers(Segment.FACTS, places)
-        for number, *row in self.connection.execute(
-            f"SELECT seq, {columns} FROM facts WHERE seq IN ({', '.join('?' * len(numbers))}) "
-            f"AND {PUBLIC_LIVE} AND tenant = (SELECT name FROM tenants WHERE id = ?)",
-            (*numbers, self.number),
-        ):
-            yield (place_of(Segment.FACTS, number), *row)
 
 
 def _any(terms: Iterable[Term]) -> str:
@@ -261,33 +200,31 @@ def _any(terms: Iterable[Term]) -> str:
     return " OR ".join(term.phrase for term in terms)
 
 
-def _numbers(segment: Segment, places: Iterable[int]) -> list[int]:
-    return [number for kind, number in map(number_at, places) if kind is segment]
-
-
-def expand(message: Expand, connection: sqlite3.Connection, analyser: Analyser) -> Expanded:
+def expand(
+    message: Expand, connection: sqlite3.Connection, analyser: Analyser, most_postings: int | None = None
+) -> Expanded:
     """Read the texts of hits, as many as there is room for."""
-    with _snapshot(connection):
-        index = _index_of(message.tenant, connection)
-        if index is None:
-            return Expanded((), frozenset(message.handles), frozenset())
-        places = {handle: place for handle in message.handles if (place := index.place(handle)) is not None}
-        sources = index.sources(places.values())
-        chunks: list[Chunk] = []
-        too_much: set[Handle] = set()
-        size = 0
-        for handle, place in places.items():
-            if place not in sources:
-                continue
-            tokens, source = sources[place]
-            cost = tokens * BYTES_PER_TOKEN
-            if chunks and size + cost > TEXT_BYTES:
-                too_much.add(handle)
-                continue
-            size += cost
-            chunks.append(Chunk(handle, index.text(place), tokens, source))
-        there = {handle for handle, place in places.items() if place in sources}
-        return Expanded(tuple(chunks), frozenset(message.handles) - there, frozenset(too_much))
+    index = _index_of(message.tenant, connection)
+    if index is None:
+        return Expanded((), frozenset(message.handles), frozenset())
+    origins = index.origins
+    places = {handle: place for handle in message.handles if (place := origins.place(handle)) is not None}
+    found = origins.of(places.values())
+    chunks: list[Chunk] = []
+    too_much: set[Handle] = set()
+    size = 0
+    for handle, place in places.items():
+        if place not in found:
+            continue
+        tokens, source = found[place].tokens, found[place].source
+        cost = tokens * BYTES_PER_TOKEN
+        if chunks and size + cost > TEXT_BYTES:
+            too_much.add(handle)
+            continue
+        size += cost
+        chunks.append(Chunk(handle, origins.text(place), tokens, source))
+    there = {handle for handle, place in places.items() if place in found}
+    return Expanded(tuple(chunks), frozenset(message.handles) - there, frozenset(too_much))
 
 
 def _index_of(tenant: str, connection: sqlite3.Connection) -> Index | None:
@@ -297,17 +234,11 @@ def _index_of(tenant: str, connection: sqlite3.Connection) -> Index | None:
     if row is None or not row[1]:
         return None
     number, passages, terms, seal_key = row
-    return Index(connection, number, passages, terms / passages, seal_key)
+    return Index(connection, number, passages, terms / passages, Origins(connection, number, seal_key))
 
 
-@contextmanager
-def _snapshot(connection: sqlite3.Connection) -> Iterator[None]:
-    """All reads inside see the same commit."""
-    connection.execute("BEGIN")
-    try:
-        yield
-    finally:
-        connection.execute("ROLLBACK")
-
-
-RETRIEVALS: Mapping[type, Callable[[Any, sqlite3.Connection, Analyser], object]] = {Retrieve: retrieve, Expand: expand}
+# Each is called inside a transaction, so that all its reads see the same commit.
+RETRIEVALS: Mapping[type, Callable[[Any, sqlite3.Connection, Analyser, int | None], object]] = {
+    Retrieve: retrieve,
+    Expand: expand,
+}

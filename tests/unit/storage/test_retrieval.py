@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import sqlite3
 from collections import Counter
@@ -30,6 +31,7 @@ from crux.errors import InvalidArgument
 from crux.storage import index as index_module
 from crux.storage import retrieval as retrieval_module
 from crux.storage.engine import DATABASE, SqliteEngine
+from crux.storage.readers import ReadTooLong
 
 R = TypeVar("R")
 
@@ -404,3 +406,21 @@ async def test_a_document_is_linked_to_the_facts_of_the_entities_that_it_names(e
         ["guide", "service/billing"],
     )
     assert found.hits[2].source.document == "other"
+
+
+async def test_a_search_that_is_given_up_at_any_point_leaves_nothing_open(engine: SqliteEngine) -> None:
+    await keep(engine, *(f"common needle {number}" for number in range(200)))
+    reader = engine._readers._inline
+    reader.connection.set_progress_handler(reader._look, 1)
+    given_up = 0
+    for most in itertools.chain(range(0, 2000, 37), [10**9]):
+        looks = itertools.count()
+        try:
+            found: Any = reader.read(Retrieve("default", "common needle", 3), lambda: next(looks) >= most)  # noqa: B023
+        except ReadTooLong:
+            given_up += 1
+        else:
+            assert found.total == 200
+        assert not reader.connection.in_transaction
+    assert given_up > 20
+    assert found.total == 200
