@@ -42,6 +42,7 @@ from crux.domain.privacy import PrivacyRules
 from crux.domain.router import Router
 from crux.domain.streams import StreamLimits
 from crux.storage.engine import Engine
+from crux.storage.preparing import Preparer
 from crux.tools.dispatch import Dispatcher, Post
 from crux.tools.extensions import Invoker
 from crux.tools.listing import Listing
@@ -154,6 +155,7 @@ def _services(given: Resources, mailboxes: Mapping[str, Mailbox], metrics: Metri
         traces=mailboxes["traces"],
         gaps=mailboxes["gaps"],
         acknowledgements=mailboxes["acknowledgements"],
+        preparation=Preparer(),
         extensions=mailboxes["extensions"],
         audit=mailboxes["audit"],
         extension_calls=Invoker(

@@ -25,6 +25,7 @@ from crux.domain.decay import DecayPolicy
 from crux.domain.outbound_config import OutboundConfig
 from crux.domain.privacy import PrivacyRules
 from crux.storage.engine import SqliteEngine
+from crux.storage.preparing import Preparer
 from crux.tools.catalogue import CATALOGUE
 from crux.tools.registry import Services
 from crux.transport.http_client import HttpTransport
@@ -82,6 +83,7 @@ def services_on(clock: HandClock) -> Services:
         traces=Mailbox("traces"),
         gaps=Mailbox("gaps"),
         acknowledgements=Mailbox("acknowledgements"),
+        preparation=Preparer(),
         extensions=Mailbox("extensions"),
         audit=Mailbox("audit"),
         extension_calls=NoCalls(),

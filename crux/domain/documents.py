@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import chain, repeat
 
 import msgspec
 from attrs import frozen
 from blake3 import blake3
 
+from crux.domain.analysis import Analyser
 from crux.domain.canonical import canonical_json
 from crux.domain.messages import Message
 from crux.domain.tokens import utf8_size
@@ -99,11 +101,35 @@ class Ingested(msgspec.Struct, frozen=True):
 
 
 @frozen
+class Prepared:
+    """A document ready to be kept: with its content's hash, and the terms of each passage."""
+
+    document: Document
+    content_hash: bytes
+    terms: tuple[str, ...]
+
+
+def prepare(document: Document, analyser: Analyser) -> Prepared:
+    """The document with what keeping it needs."""
+    titles = chain([document.title], repeat(None))
+    terms = tuple(
+        analyser.terms(passage_text(passage.text, title))
+        for passage, title in zip(document.passages, titles, strict=False)
+    )
+    return Prepared(document, document.content_hash, terms)
+
+
+def passage_text(text: str, title: str | None) -> str:
+    """What is indexed of a passage; `title` is its document's, where it is the first."""
+    return text if title is None else f"{title}\n{text}"
+
+
+@frozen
 class StoreDocuments(Message[tuple[Ingested, ...]]):
     """Keep documents, all of them or none, each in the place of what has its name, if that differs."""
 
     tenant: str
-    documents: tuple[Document, ...]
+    documents: tuple[Prepared, ...]
 
 
 @frozen

@@ -5,41 +5,40 @@ from typing import Any
 
 import msgspec
 
-from crux.domain.documents import Ingested, RemoveDocument, StoreDocuments
+from crux.domain.documents import Ingested, RemoveDocument, StoreDocuments, passage_text
 from crux.domain.retrieval import Segment
 from crux.domain.tokens import of_text
-from crux.storage.index import passage_text, place_of
+from crux.storage.index import insertion, place_of
 from crux.storage.transaction import Transaction
 
 _COLUMNS = "id, name, content_hash, first, behind, title"
-_INSERT = "INSERT INTO documents VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
 Row = tuple[Any, ...]
 
 
 def _store(store: StoreDocuments, transaction: Transaction, now_us: int) -> tuple[Ingested, ...]:
     tenant = transaction.indices.tenant(store.tenant)
-    known = _found(tenant, [document.document_id for document in store.documents], transaction)
-    hashes = {document.document_id: document.content_hash for document in store.documents}
-    due = [
-        document
-        for document in store.documents
-        if (row := known.get(document.document_id)) is None or row[2] != hashes[document.document_id]
-    ]
-    for document in due:
-        if (row := known.get(document.document_id)) is not None:
-            _remove_found(row, tenant, transaction)
+    names = [prepared.document.document_id for prepared in store.documents]
+    known = _found(tenant, names, transaction)
+    due = {
+        name: prepared
+        for name, prepared in zip(names, store.documents, strict=True)
+        if (row := known.get(name)) is None or row[2] != prepared.content_hash.hex()
+    }
+    for name in due.keys() & known.keys():
+        _remove_found(known[name], tenant, transaction)
     (last,) = transaction.run("SELECT coalesce(max(id), 0) FROM documents").fetchone()
     (number,) = transaction.run("SELECT next_passage FROM retrieval").fetchone()
     documents: list[Row] = []
     passages: list[Row] = []
-    for row_id, document in enumerate(due, start=last + 1):
+    for row_id, prepared in enumerate(due.values(), start=last + 1):
+        document = prepared.document
         documents.append(
             (
                 row_id,
                 tenant,
                 document.document_id,
-                hashes[document.document_id],
+                prepared.content_hash.hex(),
                 now_us,
                 number,
                 number + len(document.passages),
@@ -49,21 +48,17 @@ def _store(store: StoreDocuments, transaction: Transaction, now_us: int) -> tupl
                 msgspec.json.encode(document.entities).decode() if document.entities else None,
             )
         )
-        title = document.title
-        for passage in document.passages:
+        for passage, terms in zip(document.passages, prepared.terms, strict=True):
             passages.append((number, row_id, passage.name, of_text(passage.text), passage.text))
-            text = passage_text(passage.text, title)
-            transaction.indices.change_terms(tenant, place_of(Segment.DOCUMENTS, number), text, added=True)
-            title = None
+            transaction.indices.change_terms(tenant, place_of(Segment.DOCUMENTS, number), terms, added=True)
             number += 1
-    transaction.run_many(_INSERT, documents)
-    transaction.run_many("INSERT INTO passages VALUES (?, ?, ?, ?, ?)", passages)
+    if documents:
+        transaction.run(*insertion("documents", documents))
+        transaction.run(*insertion("passages", passages))
     transaction.run("UPDATE retrieval SET next_passage = ?", (number,))
-    stored = {document.document_id for document in due}
     return tuple(
-        Ingested(name, _status(name in stored, name in known), len(document.passages))
-        for document in store.documents
-        for name in [document.document_id]
+        Ingested(name, _status(name in due, name in known), len(prepared.document.passages))
+        for name, prepared in zip(names, store.documents, strict=True)
     )
 
 
@@ -96,7 +91,7 @@ def _remove_found(found: Row, tenant: int, transaction: Transaction) -> None:
     span = (first, behind)
     for number, text in transaction.run("SELECT id, text FROM passages WHERE id >= ? AND id < ?", span).fetchall():
         whole = passage_text(text, title if number == first else None)
-        transaction.indices.change_terms(tenant, place_of(Segment.DOCUMENTS, number), whole, added=False)
+        transaction.indices.change_text(tenant, place_of(Segment.DOCUMENTS, number), whole, added=False)
     transaction.run("DELETE FROM passages WHERE id >= ? AND id < ?", span)
     transaction.run("DELETE FROM documents WHERE id = ?", (row_id,))
 

@@ -10,16 +10,18 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
+import msgspec
 from attrs import frozen
 
 from crux.domain.analysis import ANALYSIS, Analyser
-from crux.domain.documents import MOST_TENANTS
+from crux.domain.documents import MOST_TENANTS, passage_text
 from crux.domain.retrieval import Segment
 from crux.errors import InvalidArgument
 
 # Terms are separated by spaces and may hold any other character.
 _TOKENIZER = "ascii tokenchars '!\"\"#$%&()*+,-./:;<=>?@[\\]^_`{|}~'''"
 _CHUNK = 2000
+ROWS_ONE_BY_ONE = 32
 
 # Which facts everybody may find.
 PUBLIC_LIVE = "owner IS NULL AND deleted = 0 AND superseded_by IS NULL"
@@ -75,9 +77,13 @@ class Indices:
         self._run(_create(number))
         return number
 
-    def change_terms(self, tenant: int, place: int, text: str, *, added: bool) -> None:
+    def change_text(self, tenant: int, place: int, text: str, *, added: bool) -> None:
         """Make a text findable by its terms, or no longer. What goes has to be the very text that came."""
-        self._changes.append(Change(tenant, place, self._analyser.terms(text), added))
+        self.change_terms(tenant, place, self._analyser.terms(text), added=added)
+
+    def change_terms(self, tenant: int, place: int, terms: str, *, added: bool) -> None:
+        """The same for a text whose terms are known."""
+        self._changes.append(Change(tenant, place, terms, added))
 
     def change_parts(self, row: int, text: str, *, added: bool) -> None:
         """Make a fact findable by parts of its words, or no longer."""
@@ -97,15 +103,23 @@ class Indices:
             if tenant is None:
                 self._run_many("DELETE FROM facts_text WHERE rowid = ?", [(change.row,) for change in changes])
             else:
-                table = f"index_{tenant}"
-                self._run_many(f"INSERT INTO {table} ({table}, rowid, terms) VALUES ('delete', ?, ?)", _rows(changes))
+                self._insert(
+                    f"index_{tenant} (index_{tenant}, rowid, terms)", [("delete", *row) for row in _rows(changes)]
+                )
                 self._count(tenant, changes, -1)
         for tenant, changes in _by_tenant(added.values()).items():
             if tenant is None:
-                self._run_many("INSERT INTO facts_text (rowid, text) VALUES (?, ?)", _rows(changes))
+                self._insert("facts_text (rowid, text)", _rows(changes))
             else:
-                self._run_many(f"INSERT INTO index_{tenant} (rowid, terms) VALUES (?, ?)", _rows(changes))
+                self._insert(f"index_{tenant} (rowid, terms)", _rows(changes))
                 self._count(tenant, changes, 1)
+
+    def _insert(self, into: str, rows: Sequence[tuple[object, ...]]) -> None:
+        """Insert rows into an index: many in one step, few one by one, since FTS5 ends such a step with a segment."""
+        if len(rows) > ROWS_ONE_BY_ONE:
+            self._run(*insertion(into, rows))
+        else:
+            self._run_many(f"INSERT INTO {into} VALUES ({', '.join('?' * len(rows[0]))})", rows)
 
     def _count(self, tenant: int, changes: Sequence[Change], sign: int) -> None:
         terms = sum(change.text.count(" ") + 1 for change in changes)
@@ -123,7 +137,17 @@ def _by_tenant(changes: Iterable[Change]) -> dict[int | None, list[Change]]:
     return groups
 
 
-def _rows(changes: Sequence[Change]) -> list[tuple[int, str]]:
+def insertion(into: str, rows: Sequence[tuple[object, ...]]) -> tuple[str, tuple[str]]:
+    """The statement that inserts rows of JSON values, and its parameter.
+
+    It is one step of SQLite's for all of them, in which Python's other threads go on; with `executemany`, the writer
+    would have to get the interpreter back for every row.
+    """
+    values = ", ".join(f"json_extract(value, '$[{place}]')" for place in range(len(rows[0])))
+    return f"INSERT INTO {into} SELECT {values} FROM json_each(?)", (msgspec.json.encode(rows).decode(),)
+
+
+def _rows(changes: Sequence[Change]) -> list[tuple[object, ...]]:
     return [(change.row, change.text) for change in changes]
 
 
@@ -147,7 +171,7 @@ def bring_up_to_date(connection: sqlite3.Connection) -> None:
         while found := texts(connection, last):
             with _transaction(connection):
                 for tenant, number, text in found:
-                    indices.change_terms(tenant, place_of(_SEGMENTS[texts], number), text, added=True)
+                    indices.change_text(tenant, place_of(_SEGMENTS[texts], number), text, added=True)
                     last = number
                 indices.write()
     with _transaction(connection):
@@ -175,11 +199,6 @@ def _texts_of_facts(connection: sqlite3.Connection, behind: int) -> list[tuple[i
 
 
 _SEGMENTS = {_texts_of_passages: Segment.DOCUMENTS, _texts_of_facts: Segment.FACTS}
-
-
-def passage_text(text: str, title: str | None) -> str:
-    """What is indexed of a passage; `title` is its document's, where it is the first."""
-    return text if title is None else f"{title}\n{text}"
 
 
 def fact_text(entity: str, key: str, value: str) -> str:

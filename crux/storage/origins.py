@@ -9,12 +9,13 @@ from typing import Any
 import msgspec
 from attrs import frozen
 
+from crux.domain.documents import passage_text
 from crux.domain.graph import DOCUMENT, About, node_of
 from crux.domain.retrieval import Handle, Segment, Source
 from crux.domain.seals import seal, unseal
 from crux.domain.substrate import Node
 from crux.domain.tokens import of_bytes, utf8_size
-from crux.storage.index import PUBLIC_LIVE, fact_text, passage_text, place_of
+from crux.storage.index import PUBLIC_LIVE, fact_text, place_of
 
 _DOCUMENTS, _FACTS, _SEGMENTS = int(Segment.DOCUMENTS), int(Segment.FACTS), len(Segment)
 _AMONG = "IN (SELECT value FROM json_each(?))"

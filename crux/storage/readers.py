@@ -3,7 +3,10 @@ threads."""
 
 from __future__ import annotations
 
+import os
 import sqlite3
+import sys
+import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -22,6 +25,8 @@ from crux.storage.search import needs_scan, read, register_functions
 from crux.storage.sqlite import connect_reader, storage_errors
 
 THREADS = 4
+# How far these threads step back behind the one that serves and the one that writes (see nice(2)).
+NICENESS = 10
 # A thread hop costs about ten mailbox round trips, so a read that can be cheap is begun where it is, and ended there
 # when it turns out not to be.
 INLINE_S = 0.002
@@ -95,6 +100,12 @@ class Reader:
         return 1.0 if recalls is None else recalls.salience
 
 
+def _step_back() -> None:
+    """Let the threads that serve and write go first, where the system knows priorities of threads."""
+    if sys.platform == "linux" and os.getpriority(os.PRIO_PROCESS, thread := threading.get_native_id()) < NICENESS:
+        os.setpriority(os.PRIO_PROCESS, thread, NICENESS)
+
+
 def _never() -> bool:
     return False
 
@@ -130,6 +141,7 @@ class Readers:
             return time.monotonic() > ends or not wanted()
 
         def work() -> object:
+            _step_back()
             if is_over():
                 raise ReadTooLong
             reader = self._idle.pop()

@@ -47,7 +47,7 @@ def retrieve(
     if index is None:
         return Retrieved(words=len(words), missing=_distinct(words), missed=len(words))
     asked = Counter(term for word in words for term in word.terms)
-    terms = {text: index.term(text, count) for text, count in asked.items()}
+    terms = {text: index.term(text, count, most_postings) for text, count in asked.items()}
     missing = [word for word in words if not _is_there(word, terms)]
     found = [term for term in terms.values() if term.frequency]
     result = Retrieved(
@@ -106,12 +106,17 @@ class Index:
     def table(self) -> str:
         return f"index_{self.number}"
 
-    def term(self, text: str, asked: int) -> Term:
-        """A term with its figures in this index."""
+    def term(self, text: str, asked: int, most: int | None) -> Term:
+        """A term with its figures in this index; raises `Costly` where it has more than `most` postings."""
         term = Term(text, asked)
-        (frequency,) = self.connection.execute(
-            f"SELECT count(*) FROM {self.table} WHERE {self.table} MATCH ?", (term.phrase,)
-        ).fetchone()
+        matching = f"FROM {self.table} WHERE {self.table} MATCH ?"
+        if most is None:
+            sql = f"SELECT count(*) {matching}"
+        else:
+            sql = f"SELECT count(*) FROM (SELECT 1 {matching} LIMIT {most + 1})"
+        (frequency,) = self.connection.execute(sql, (term.phrase,)).fetchone()
+        if most is not None and frequency > most:
+            raise Costly
         return Term(text, asked, frequency, idf(self.passages, frequency))
 
     def rank(self, chosen: Plan, limit: int) -> list[tuple[int, float]]:

@@ -115,7 +115,7 @@ class Transaction:
         if owner is None:
             text = fact_text(shown, fact.key, fact.value)
             tenant = self.indices.tenant(fact.tenant)
-            self.indices.change_terms(tenant, place_of(Segment.FACTS, seq), text, added=added)
+            self.indices.change_text(tenant, place_of(Segment.FACTS, seq), text, added=added)
 
 
 def _shown(entity: str) -> str:

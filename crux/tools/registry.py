@@ -16,6 +16,7 @@ from crux.actors.mailbox import Mailbox
 from crux.domain.callers import passport_key
 from crux.domain.consequence import consequence_of
 from crux.domain.decay import DecayPolicy
+from crux.domain.documents import Document, Prepared
 from crux.domain.features import Feature
 from crux.domain.outbound_config import OutboundConfig
 from crux.domain.privacy import PrivacyRules, Viewer
@@ -58,6 +59,18 @@ class ExtensionCalls(Protocol):
         ...
 
 
+class Preparation(Protocol):
+    """Makes documents ready to be kept, beside the event loop."""
+
+    async def read(self, given: object) -> tuple[Document, ...]:
+        """The documents that a body holds; raises `InvalidArgument`."""
+        ...
+
+    async def prepare(self, documents: Sequence[Document]) -> tuple[Prepared, ...]:
+        """The documents with their hashes and terms."""
+        ...
+
+
 @frozen
 class Services:
     """What calls work with: the actors' mailboxes and the operator's rules.
@@ -79,6 +92,7 @@ class Services:
     traces: Mailbox
     gaps: Mailbox
     acknowledgements: Mailbox
+    preparation: Preparation
     extensions: Mailbox
     audit: Mailbox
     extension_calls: ExtensionCalls

@@ -11,7 +11,7 @@ CREATE TABLE documents (
     id           INTEGER PRIMARY KEY,
     tenant       INTEGER NOT NULL REFERENCES tenants (id),
     name         TEXT    NOT NULL,
-    content_hash BLOB    NOT NULL,
+    content_hash TEXT    NOT NULL, -- BLAKE3 in hex
     stored_at    INTEGER NOT NULL, -- microseconds since the Unix epoch
     first        INTEGER NOT NULL,
     behind       INTEGER NOT NULL,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 import msgspec
 import trio
@@ -10,8 +11,8 @@ from attrs import frozen
 
 from crux.domain.answers import BACKEND, MOST_GAPS, SOURCE_LABEL, score_space
 from crux.domain.budgets import Room
-from crux.domain.documents import Ingested, RemoveDocument, StoreDocuments
-from crux.domain.ingest import commits, read_documents
+from crux.domain.documents import Document, Ingested, Prepared, RemoveDocument, StoreDocuments
+from crux.domain.ingest import commits
 from crux.domain.retrieval import Expand, Handle, Hit, Retrieved, Segment, Source
 from crux.errors import CruxError, InvalidArgument, NotFound
 from crux.tools.retrieval import MOST_HANDLES, search, tenant_named
@@ -32,16 +33,13 @@ async def ingest(call: HttpCall) -> Reply:
     """
     given = await call.json_object()
     tenant = _tenant(given.get("tenant_id"))
-    documents = read_documents(given.get("documents"))
-    kept: list[Ingested] = []
-    for run in commits(documents):
-        try:
-            kept += await call.ask(call.api.services.facts, StoreDocuments(tenant, run))
-        except CruxError as error:
-            raise type(error)(
-                f"{len(kept)} of {len(documents)} documents are kept, the others are not: {error.message}",
-                data={**(error.data or {}), "kept": len(kept)},
-            ) from error
+    documents = await call.api.services.preparation.read(given.get("documents"))
+    kept, failure = await _keep(documents, tenant, call)
+    if failure is not None:
+        raise type(failure)(
+            f"{len(kept)} of {len(documents)} documents are kept, the others are not: {failure.message}",
+            data={**(failure.data or {}), "kept": len(kept)},
+        ) from failure
     counts = Counter(document.status for document in kept)
     return json_reply(
         {
@@ -171,6 +169,29 @@ async def expand_hits(call: HttpCall) -> Reply:
 
 
 ROUTES = (ingest, remove_document, text_search, expand_hits)
+
+
+async def _keep(documents: Sequence[Document], tenant: str, call: HttpCall) -> tuple[list[Ingested], CruxError | None]:
+    """What was kept, and what kept the rest from being so. While one run is committed the next is made ready."""
+    kept: list[Ingested] = []
+    failure: CruxError | None = None
+    send, receive = trio.open_memory_channel[tuple[Prepared, ...]](1)  # one run waits, or the writer would
+
+    async def make_ready() -> None:
+        async with send:
+            for run in commits(documents):
+                await send.send(await call.api.services.preparation.prepare(run))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(make_ready)
+        async for run in receive:
+            try:
+                kept += await call.ask(call.api.services.facts, StoreDocuments(tenant, run))
+            except CruxError as error:
+                failure = error
+                nursery.cancel_scope.cancel()
+                break
+    return kept, failure
 
 
 def _tenant(given: object) -> str:

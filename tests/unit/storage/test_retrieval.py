@@ -21,7 +21,7 @@ from crux.domain.analysis import Analyser
 from crux.domain.bm25 import idf, weight
 from crux.domain.commands import Delete, Erase, Put, Transact
 from crux.domain.decay import DecayPolicy
-from crux.domain.documents import MOST_TENANTS, Document, Ingested, Passage, RemoveDocument, StoreDocuments
+from crux.domain.documents import MOST_TENANTS, Document, Ingested, Passage, RemoveDocument, StoreDocuments, prepare
 from crux.domain.facts import Draft
 from crux.domain.messages import Message
 from crux.domain.privacy import ANONYMOUS, private_entity
@@ -47,9 +47,14 @@ async def commit(engine: SqliteEngine, *commands: Message[Any]) -> list[Any]:
     return await engine.commit(commands, 1_800_000_000_000_000)
 
 
+def store(tenant: str, documents: tuple[Document, ...]) -> StoreDocuments:
+    analyser = Analyser()
+    return StoreDocuments(tenant, tuple(prepare(document, analyser) for document in documents))
+
+
 async def keep(engine: SqliteEngine, *texts: str, tenant: str = "default") -> list[Ingested]:
     documents = tuple(Document(f"d{n}", (Passage(text),)) for n, text in enumerate(texts))
-    (kept,) = await commit(engine, StoreDocuments(tenant, documents))
+    (kept,) = await commit(engine, store(tenant, documents))
     return list(kept)
 
 
@@ -73,7 +78,7 @@ async def names(engine: SqliteEngine, text: str, **more: Any) -> list[str | None
 
 async def test_a_document_is_found_by_its_words_and_read_by_its_handle(engine: SqliteEngine) -> None:
     passages = (Passage("the first part"), Passage("a second one"))
-    await commit(engine, StoreDocuments("default", (Document("a", passages, "Its title", "file:///a"),)))
+    await commit(engine, store("default", (Document("a", passages, "Its title", "file:///a"),)))
     found = await find(engine, "second")
     assert [(hit.source.document, hit.source.title, hit.source.uri, hit.tokens) for hit in found.hits] == [
         ("a", "Its title", "file:///a", 3)
@@ -158,8 +163,8 @@ async def test_a_tenant_more_than_are_kept_is_refused_and_changes_nothing(
         assert await keep(engine, "x", tenant=tenant)
     refused, kept = await commit(
         engine,
-        StoreDocuments("four", (Document("a", (Passage("x"),)),)),
-        StoreDocuments("three", (Document("a", (Passage("y"),)),)),
+        store("four", (Document("a", (Passage("x"),)),)),
+        store("three", (Document("a", (Passage("y"),)),)),
     )
     assert isinstance(refused, InvalidArgument)
     assert kept == (Ingested("a", "stored", 1),)
@@ -188,9 +193,7 @@ async def test_the_index_counts_what_it_holds(engine: SqliteEngine, tmp_path: Pa
 async def test_an_index_of_another_analysis_is_made_again_when_the_database_is_opened(tmp_path: Path) -> None:
     engine = await SqliteEngine.open(tmp_path, DecayPolicy())
     title = Document("titled", (Passage("one"), Passage("two")), "heading")
-    await commit(
-        engine, StoreDocuments("default", (title,)), StoreDocuments("acme", (Document("x", (Passage("three"),)),))
-    )
+    await commit(engine, store("default", (title,)), store("acme", (Document("x", (Passage("three"),)),)))
     await put(engine, "a", "public")
     await put(engine, private_entity("bob", "a"), "hidden", private=True)
     before = [await find(engine, "heading one two public hidden"), await find(engine, "three", tenant="acme")]
@@ -398,7 +401,7 @@ async def test_hits_that_are_linked_are_ranked_higher_and_the_scores_say_that_th
 async def test_a_document_is_linked_to_the_facts_of_the_entities_that_it_names(engine: SqliteEngine) -> None:
     await put(engine, "service/billing", "needle")
     guide = Document("guide", (Passage("needle here"),), entities=("service:billing", "nonsense"))
-    await commit(engine, StoreDocuments("default", (guide, Document("other", (Passage("needle here"),)))))
+    await commit(engine, store("default", (guide, Document("other", (Passage("needle here"),)))))
     found = await find(engine, "needle")
     assert found.fused
     assert [hit.source.document or hit.source.entity for hit in found.hits][:2] in (
