@@ -21,8 +21,8 @@ from crux.domain.features import Feature, FeatureOff
 from crux.domain.instants import rfc3339
 from crux.domain.tokens import utf8_size
 from crux.errors import InvalidArgument
-from crux.tools.memory_freshness import with_envelope
-from crux.tools.memory_panel import identity
+from crux.tools.callers import identity
+from crux.tools.envelopes import with_envelope
 from crux.tools.registry import Call, tool
 from crux.tools.results import WithMeta
 from crux.tools.schema import arg, shortened

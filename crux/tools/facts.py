@@ -7,7 +7,6 @@ from attrs import frozen
 
 from crux.domain.commands import Chain, CountRecalls, Delete, Entities, Found, Put, Search
 from crux.domain.decay import Horizon, age_hours, effective_confidence, freshness
-from crux.domain.envelope import envelope_of_facts
 from crux.domain.facts import Fact, draft_fact, shown_to
 from crux.domain.instants import parse_rfc3339, rfc3339
 from crux.domain.recall import CrcFacts, LegacyFacts, Recalled, crc_answer, legacy_answer
@@ -15,6 +14,7 @@ from crux.domain.traces import Effect
 from crux.domain.words import query_words
 from crux.errors import InvalidArgument
 from crux.tools.contract import is_plain
+from crux.tools.envelopes import with_envelope
 from crux.tools.registry import Call, tool
 from crux.tools.results import WithMeta
 from crux.tools.schema import arg, shortened
@@ -133,18 +133,8 @@ async def query_facts(args: QueryArguments, call: Call) -> CrcFacts | LegacyFact
         call.services.truncated("query_facts", "token_budget")
     if call.services.salience:
         call.services.recall.tell(CountRecalls(tuple(row.fact_id for row in answer.rows), now_us))
-    if not call.services.audit_envelope:
-        return answer
     shown = len(answer.rows) if isinstance(answer, LegacyFacts) else len(answer.pointers)
-    envelope = envelope_of_facts(
-        found.facts[:shown],
-        agent=call.agent,
-        node_id=call.services.node_id,
-        base_url=call.services.base_url,
-        now_us=now_us,
-        policy=call.services.decay,
-    )
-    return WithMeta(answer, {"envelope": envelope})
+    return with_envelope(answer, found.facts[:shown], call, now_us)
 
 
 def _answer(args: QueryArguments, found: Found, rows: Sequence[Recalled], console_url: str) -> CrcFacts | LegacyFacts:

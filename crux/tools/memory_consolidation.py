@@ -14,7 +14,8 @@ from crux.domain.facts import check_writable
 from crux.domain.features import Feature, check_on
 from crux.domain.traces import Effect
 from crux.errors import InvalidArgument
-from crux.tools.memory_freshness import fitting, passport
+from crux.tools.budgets import fitting
+from crux.tools.callers import passport
 from crux.tools.registry import Call, tool
 from crux.tools.schema import arg
 

@@ -14,7 +14,7 @@ from crux.domain.forget import Forget, PreviewForget, Reach, Reached, Scope, Sco
 from crux.domain.instants import rfc3339
 from crux.domain.traces import Effect
 from crux.errors import InvalidArgument
-from crux.tools.memory_panel import identity
+from crux.tools.callers import identity
 from crux.tools.registry import Call, tool
 from crux.tools.schema import arg, parameters_of, parser_of
 

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
 
 import msgspec
 from attrs import frozen
 
-from crux.domain.budgets import Room
 from crux.domain.decay import Freshness, Horizon, age_hours, freshness
-from crux.domain.envelope import envelope_of_facts
 from crux.domain.facts import Fact, shown_to
 from crux.domain.features import Feature, check_on
 from crux.domain.instants import rfc3339
 from crux.domain.memory import Aging, Reverify, SetHorizon
 from crux.domain.traces import Effect
-from crux.errors import Denied
+from crux.tools.budgets import fitting
+from crux.tools.callers import passport
+from crux.tools.envelopes import with_envelope
 from crux.tools.registry import Call, tool
 from crux.tools.results import WithMeta
 from crux.tools.schema import arg
@@ -194,40 +193,6 @@ async def memory_reverify(args: ReverifyArguments, call: Call) -> FactReverified
     if at_us is None:
         return NotThere(False, args.fact_id)
     return FactReverified(args.fact_id, receipt_id, "Reverify", rfc3339(at_us))
-
-
-def passport(name: str, call: Call) -> str:
-    """The agent that calls; raises `Denied` for an anonymous caller."""
-    if call.agent is None:
-        raise Denied(
-            f"{name} is done in an agent's name: connect with an agent token",
-            data={"tool": name, "requires_passport": True},
-        )
-    return call.agent
-
-
-def fitting(name: str, rows: Sequence[object], token_budget: int, call: Call) -> int:
-    """How many of `rows` the budget has room for, the first in any case; a cut is counted."""
-    room = Room(token_budget)
-    shown = next((n for n, row in enumerate(rows) if not room.takes(row)), len(rows))
-    if shown < len(rows):
-        call.services.truncated(name, "token_budget")
-    return shown
-
-
-def with_envelope(answer: object, facts: Sequence[Fact], call: Call, now_us: int) -> WithMeta:
-    """The answer, with what it draws on beside it where the operator has envelopes on."""
-    if not call.services.audit_envelope:
-        return WithMeta(answer, {})
-    envelope = envelope_of_facts(
-        facts,
-        agent=call.agent,
-        node_id=call.services.node_id,
-        base_url=call.services.base_url,
-        now_us=now_us,
-        policy=call.services.decay,
-    )
-    return WithMeta(answer, {"envelope": envelope})
 
 
 def _row(fact: Fact, call: Call, now_us: int) -> FreshnessRow:

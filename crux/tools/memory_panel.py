@@ -5,14 +5,16 @@ from __future__ import annotations
 import msgspec
 from attrs import frozen
 
-from crux.domain.budgets import Room
 from crux.domain.commands import Chain, FactById
 from crux.domain.facts import Fact, found_by, shown_to
 from crux.domain.features import Feature, FeatureOff
 from crux.domain.instants import rfc3339
 from crux.domain.memory import EditFact, PinFact, Remembered, ViewMemory, hidden_prefix, no_fact
+from crux.domain.tokens import of_json
 from crux.domain.traces import Effect
 from crux.errors import InvalidArgument
+from crux.tools.budgets import fitting
+from crux.tools.callers import identity
 from crux.tools.registry import Call, tool
 from crux.tools.schema import arg
 
@@ -66,12 +68,10 @@ async def memory_view(args: ViewArguments, call: Call) -> MemoryViewed | Feature
         return FeatureOff(Feature.MEMORY_PANEL)
     view = ViewMemory(call.viewer, call.agent, args.entity, args.key, args.top_k)
     found = await call.services.recall.ask(view)
-    room = Room(VIEW_TOKENS if args.token_budget is None else args.token_budget)
-    shown = [_viewed(remembered, call) for remembered in found]
-    fitting = next((n for n, fact in enumerate(shown) if not room.takes(fact)), len(shown))
-    if fitting < len(shown):
-        call.services.truncated("memory_view", "token_budget")
-    return MemoryViewed(tuple(shown[:fitting]), room.spent, fitting, len(shown) - fitting)
+    facts = [_viewed(remembered, call) for remembered in found]
+    shown = fitting("memory_view", facts, VIEW_TOKENS if args.token_budget is None else args.token_budget, call)
+    total_tokens = sum(of_json(fact) for fact in facts[:shown])
+    return MemoryViewed(tuple(facts[:shown]), total_tokens, shown, len(facts) - shown)
 
 
 @frozen
@@ -181,15 +181,6 @@ async def memory_history(args: HistoryArguments, call: Call) -> MemoryHistory | 
         )
     chain = await call.services.recall.ask(Chain(entity, key, call.viewer))
     return MemoryHistory(tuple(map(_version, chain)))
-
-
-def identity(call: Call) -> str:
-    """The agent that calls; raises `InvalidArgument` for an anonymous caller."""
-    if call.agent is None:
-        raise InvalidArgument(
-            "this is done in an agent's name: connect with an agent token", data={"requires_agent_identity": True}
-        )
-    return call.agent
 
 
 async def _chain_of(args: HistoryArguments, call: Call) -> tuple[str, str]:

@@ -11,44 +11,8 @@ import pytest
 from blake3 import blake3
 
 from crux.domain.acknowledgements import TurnOf
-from tests.serving import AGENTS, BOB, EVE, Serving, bearer, serving, text_of, tool
-
-AS_BOB, AS_EVE = bearer(BOB), bearer(EVE)
-
-
-class Agent:
-    """One caller, and what it gets."""
-
-    def __init__(self, client: httpx.AsyncClient, daemon: Serving, headers: dict[str, str] | None) -> None:
-        self.client = client
-        self.daemon = daemon
-        self.headers = headers
-
-    async def __call__(self, name: str, /, **arguments: Any) -> dict[str, Any]:
-        return text_of(await tool(self.client, self.daemon.mcp, name, self.headers, **arguments))
-
-    async def refused(self, name: str, /, **arguments: Any) -> tuple[int, str, dict[str, Any]]:
-        error = (await tool(self.client, self.daemon.mcp, name, self.headers, **arguments))["error"]
-        return error["code"], error["message"], error.get("data", {})
-
-    async def store(self, entity: str, value: str, key: str = "k", **more: Any) -> str:
-        fact_id: str = (await self("store_fact", entity=entity, key=key, value=value, **more))["fact_id"]
-        return fact_id
-
-
-@pytest.fixture
-def bob(guarded: Serving, client: httpx.AsyncClient) -> Agent:
-    return Agent(client, guarded, AS_BOB)
-
-
-@pytest.fixture
-def eve(guarded: Serving, client: httpx.AsyncClient) -> Agent:
-    return Agent(client, guarded, AS_EVE)
-
-
-@pytest.fixture
-def nobody(daemon: Serving, client: httpx.AsyncClient) -> Agent:
-    return Agent(client, daemon, None)
+from tests.contract.agents import AS_BOB, Agent
+from tests.serving import AGENTS, bearer, serving, tool
 
 
 async def test_a_fact_is_viewed_edited_pinned_and_looked_back_on(bob: Agent, eve: Agent) -> None:

@@ -11,26 +11,11 @@ import pytest
 
 from crux.domain.artefacts import MOST_TTL_S
 from crux.domain.substrate import LONGEST_NAME, MOST_PAYLOAD_BYTES
-from tests.contract.test_memory import AS_BOB, AS_EVE, Agent
-from tests.serving import AGENTS, Serving, serving
+from tests.contract.agents import AS_BOB, Agent
+from tests.serving import AGENTS, serving
 
 CACHE = {"id": "CACHE", "name": "Cache", "system": "store", "maturity": "built"}
 EDGE = {"from_kind": "capability", "from_id": "A", "edge_kind": "depends_on", "to_kind": "capability", "to_id": "B"}
-
-
-@pytest.fixture
-def bob(guarded: Serving, client: httpx.AsyncClient) -> Agent:
-    return Agent(client, guarded, AS_BOB)
-
-
-@pytest.fixture
-def eve(guarded: Serving, client: httpx.AsyncClient) -> Agent:
-    return Agent(client, guarded, AS_EVE)
-
-
-@pytest.fixture
-def nobody(daemon: Serving, client: httpx.AsyncClient) -> Agent:
-    return Agent(client, daemon, None)
 
 
 async def test_a_record_is_written_read_listed_deleted_and_looked_back_on(nobody: Agent) -> None:
