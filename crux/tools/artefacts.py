@@ -149,7 +149,7 @@ class ArtefactsListed(msgspec.Struct, frozen=True):
     envelope=True,
     examples=[{"top_k": 10}],
 )
-async def artefact_list(args: ListArguments, call: Call) -> FeatureOff | WithMeta:
+async def artefact_list(args: ListArguments, call: Call) -> ArtefactsListed | FeatureOff | WithMeta:
     """List what you have parked, the latest first, without the bytes: ids, types, sizes and when each expires."""
     owner = identity(call)
     if Feature.ARTEFACTS in call.services.switched_off:

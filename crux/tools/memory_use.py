@@ -68,7 +68,7 @@ class UseOff(msgspec.Struct, frozen=True):
     envelope=True,
     examples=[{"turn_id": "turn-7", "fact_ids": ["f_example"]}],
 )
-async def memory_acknowledge_use(args: UseArguments, call: Call) -> UseOff | WithMeta:
+async def memory_acknowledge_use(args: UseArguments, call: Call) -> UseAcknowledged | UseOff | WithMeta:
     """Say which facts shaped a turn, so that your host can show people what an answer drew on. The same turn again
     takes the place of what you said before. Returns the facts that count, and how many ids did not."""
     agent = identity(call)
