@@ -22,8 +22,10 @@ from attrs import frozen
 ANALYSIS: Final = f"1/{Stemmer.version()}"
 
 LONGEST_TERM = 64
-# Chunks of text whose terms are remembered: few make up most of what is written.
-MEMO_CHUNKS = 131_072
+# Chunks of text whose terms are remembered: few make up most of what is written. Whoever analyses in bulk remembers
+# more.
+MEMO_CHUNKS = 8_192
+BULK_CHUNKS = 131_072
 _LONGEST_REMEMBERED = 40
 
 # Kana, Han, Hangul, Thai and Lao, Myanmar, Khmer.
@@ -64,11 +66,11 @@ class Word:
 
 
 class Analyser:
-    """Turns text into terms. One is used by one thread; it remembers chunks of text that it has seen."""
+    """Turns text into terms. One is used by one thread; it remembers that many chunks of text that it has seen."""
 
-    def __init__(self) -> None:
+    def __init__(self, chunks: int = MEMO_CHUNKS) -> None:
         self._stem = Stemmer.Stemmer("english", maxCacheSize=0).stemWord
-        self._memo = _Memo(self)
+        self._memo = _Memo(self, chunks)
 
     def terms(self, text: str) -> str:
         """The terms of a text that is to be found, in order, with a space between them."""
@@ -121,13 +123,14 @@ class Analyser:
 class _Memo(dict[str, str]):
     """The terms of chunks, made when first asked for; it starts afresh when it is full."""
 
-    def __init__(self, analyser: Analyser) -> None:
+    def __init__(self, analyser: Analyser, most: int) -> None:
         self._analyser = analyser
+        self._most = most
 
     def __missing__(self, chunk: str) -> str:
         terms = self._analyser.chunk_terms(chunk)
         if len(chunk) <= _LONGEST_REMEMBERED:
-            if len(self) >= MEMO_CHUNKS:
+            if len(self) >= self._most:
                 self.clear()
             self[chunk] = terms
         return terms

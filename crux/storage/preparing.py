@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import trio
 
-from crux.domain.analysis import Analyser
+from crux.domain.analysis import BULK_CHUNKS, Analyser
 from crux.domain.documents import Document, Prepared, prepare
 from crux.domain.ingest import read_documents
 
@@ -15,7 +15,7 @@ class Preparer:
     """Reads and analyses documents in a thread of its own, one call at a time."""
 
     def __init__(self) -> None:
-        self._analyser = Analyser()
+        self._analyser = Analyser(BULK_CHUNKS)
         self._limiter = trio.CapacityLimiter(1)
 
     async def read(self, given: object) -> tuple[Document, ...]:

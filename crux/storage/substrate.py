@@ -6,6 +6,8 @@ import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from crux.domain.commands import Put
 from crux.domain.decay import DecayPolicy
 from crux.domain.facts import DEFAULT_TENANT, Fact
@@ -166,8 +168,12 @@ def _listed(
 
 def neighbours(nodes: Sequence[Node], limit: int, connection: sqlite3.Connection) -> tuple[tuple[Node, Node], ...]:
     """Pairs of nodes that live edges link, of which at least one is among `nodes`."""
+    under = _under(EDGE_PREFIX)
+    if not connection.execute(f"SELECT 1 FROM facts WHERE {under.sql} LIMIT 1", under.parameters).fetchone():
+        return ()  # most stores have no edges, and every search asks
     names = [node.under(prefix) for prefix in (EDGE_PREFIX, EDGE_TO_PREFIX) for node in nodes]
-    where = all_of([Clause(f"shown IN ({', '.join('?' * len(names))})", tuple(names)), _RECORD, _LIVE])
+    among = Clause("shown IN (SELECT value FROM json_each(?))", (msgspec.json.encode(names).decode(),))
+    where = all_of([among, _RECORD, _LIVE])
     rows = connection.execute(f"SELECT {COLUMNS} FROM facts WHERE {where.sql} LIMIT ?", (*where.parameters, limit))
     edges = (Edge.of(kept.edge) for row in rows if (kept := kept_in(fact_of(row))).edge is not None)
     return tuple(dict.fromkeys((edge.source, edge.target) for edge in edges))
