@@ -122,3 +122,30 @@ def test_history_shows_what_was_replaced_and_deleted(client: Client, entity: str
     versions = client.call("fact_history", entity=entity, key="owner")["versions"]
     assert [(version["value"], version["deleted"]) for version in versions] == [("one", False), ("two", True)]
     assert client.call("delete_fact", fact_id="f_unknown")["deleted"] is False
+
+
+def test_what_was_stored_is_searched_for_and_read(client: Client, entity: str) -> None:
+    client.call("store_fact", entity=entity, key="retry policy", value="exponential backoff, five tries, Zürich 東京")
+    for question in (f"{entity} backoff", "zurich exponential tries", "東京 tries"):
+        found = client.call("query", tenant_id="default", query=question, limit=50, token_budget=5000)
+        hits = {
+            row.get("entity"): pointer["id"] for row, pointer in zip(found["results"], found["pointers"], strict=True)
+        }
+        assert entity in hits, question
+        read = client.call("query_expand", tenant_id="default", result_ids=[hits[entity]])
+        assert read["results"][0]["content"] == (
+            f"{entity} retry policy = exponential backoff, five tries, Zürich 東京"
+        )
+
+
+def test_memory_is_looked_at_linked_and_described(client: Client, entity: str) -> None:
+    stored = client.call("store_fact", entity=entity, key="state", value="green", horizon_class="volatile")
+    viewed = client.call("memory_view", entity=entity)
+    assert [fact["id"] for fact in viewed["facts"]] == [stored["fact_id"]]
+    assert client.call("memory_freshness", entity=entity)["rows"][0]["freshness"] == "fresh"
+    record = client.call("entity_upsert", kind="story", id=entity, payload={"of": entity})["entity"]
+    assert client.call("entity_get", kind="story", id=entity)["entity"] == record
+    link = {"from_kind": "story", "from_id": entity, "to_kind": "story", "to_id": "end"}
+    assert client.call("edge_upsert", **link, edge_kind="has")["edge"]["version"] >= 1
+    contract = client.call("get_bootstrap", topic="tool-output", query="memory_view")
+    assert any(fact["key"] == "memory_view" for fact in contract["facts"])
