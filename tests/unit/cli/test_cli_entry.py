@@ -8,7 +8,7 @@ from crux import __version__
 from crux.cli import corecruxd, main
 from tests.unit.cli.conftest import Cli
 
-COMMANDS = ("serve", "connect", "config", "doctor", "facts", "ext", "mcp-stdio", "version")
+COMMANDS = ("serve", "connect", "config", "doctor", "facts", "ingest", "ext", "mcp-stdio", "version")
 HEAVY = ("rich", "httpx", "msgspec", "structlog", "trio", "yaml", "asyncio", "sqlite3", "crux.config", "crux.daemon")
 
 CLIENT = ("httpx", "crux.cli.client", "crux.cli.show", "crux.cli.doctor")
