@@ -14,6 +14,7 @@ from crux.domain.facts import DEFAULT_TENANT, Draft, Fact
 from crux.domain.instants import parse_rfc3339, rfc3339
 from crux.domain.messages import Message
 from crux.domain.privacy import Viewer
+from crux.domain.tokens import utf8_size
 from crux.errors import InvalidArgument
 
 RECEIPT_SCHEMA: Final = "crux.forget_receipt.v1"
@@ -21,6 +22,8 @@ RECEIPT_PREFIX: Final = "__forget_receipt__::"
 RECEIPT_KEY: Final = "receipt"
 # One call reaches the oldest so many; the answer says how many are left.
 MOST_FORGOTTEN: Final = 10_000
+# SQLite fails on a pattern above 50,000 bytes, and a pattern is at most three times as long as what is asked for.
+MOST_SCOPE_BYTES: Final = 4096
 INSTANT: Final = "an RFC 3339 instant such as 2026-11-30T18:59:22Z"
 
 
@@ -48,6 +51,10 @@ class Scope:
         """A scope as callers write it."""
         if not value.strip():
             raise InvalidArgument("'scope.value' must not be blank", data={"param": "scope.value"})
+        if (size := utf8_size(value)) > MOST_SCOPE_BYTES:
+            raise InvalidArgument(
+                f"'scope.value' must have at most {MOST_SCOPE_BYTES} bytes, got {size}", data={"param": "scope.value"}
+            )
         if type is not ScopeType.BEFORE_TIMESTAMP:
             return cls(type, value)
         try:
