@@ -64,6 +64,10 @@ async def test_a_view_keeps_its_budget_the_first_in_any_case_and_tells(bob: Agen
     assert (await bob("memory_view"))["returned"] == 1, "without a budget it is 2000"
     metrics = (await client.get(f"{bob.daemon.http}/metrics")).text
     assert 'corecrux_tool_response_truncated_total{reason="token_budget",tool="memory_view"} 3.0' in metrics
+    all_but_one = await bob("memory_view", token_budget=2300, top_k=2)
+    assert (all_but_one["returned"], all_but_one["left_out"]) == (1, 1), "of the second not even the value fits"
+    metrics = (await client.get(f"{bob.daemon.http}/metrics")).text
+    assert 'corecrux_tool_response_truncated_total{reason="token_budget",tool="memory_view"} 4.0' in metrics
 
 
 @pytest.mark.parametrize(
