@@ -8,6 +8,7 @@ from typing import Any
 
 from crux.domain.budgets import within_budget
 from crux.domain.commands import Put
+from crux.domain.consolidation import record_draft, without_hashes
 from crux.domain.decay import DecayPolicy
 from crux.domain.forget import (
     MOST_FORGOTTEN,
@@ -28,7 +29,7 @@ from crux.storage.clauses import Clause, all_of, any_of, starting
 from crux.storage.memory import IS_PIN, in_memory
 from crux.storage.rows import WITHOUT_VALUE, fact_of
 from crux.storage.transaction import Transaction
-from crux.storage.versions import put
+from crux.storage.versions import origin, put
 
 _TENANT_PREFIXES = ("tenant:", "personal::", "business::")
 
@@ -81,6 +82,9 @@ def _forget(forget: Forget, transaction: Transaction, now_us: int) -> Forgotten:
     found = reached(forget.reach, transaction.connection)
     hashes = [value_hash(transaction.value(fact.fact_id), forget.hash_key) for fact in found.facts]
     receipt = forgotten(forget, found, hashes, now_us)
+    for fact in found.facts:
+        if (record := origin(fact, transaction)) is not None:
+            put(Put(record_draft(without_hashes(record)), keep_history=False), transaction, now_us)
     transaction.forget(ids_of(found.facts))
     put(Put(receipt_draft(receipt)), transaction, now_us)
     return receipt
