@@ -93,15 +93,20 @@ class UndoConsolidation(Message[Consolidation | None]):
     consolidation_id: str
 
 
-def check_targets(request: Consolidate, targets: Sequence[Fact | None], pinned: Container[str]) -> None:
+def check_targets(
+    request: Consolidate, targets: Sequence[Fact | None], head: Fact | None, pinned: Container[str]
+) -> None:
     """Whether all of `targets` (for each of the request's, what the store has) may be consolidated.
 
-    `pinned` are the ids that any agent has pinned. Raises for the first target that may not: unknown ones and those of
-    another name `InvalidArgument`, protected ones `Denied`.
+    The chain's `head` is replaced with them, asked for or not, so that it must not be pinned either. `pinned` are the
+    ids that any agent has pinned. Raises for the first fact that may not: unknown targets and those of another name
+    `InvalidArgument`, protected ones `Denied`.
     """
     for fact_id, fact in zip(request.targets, targets, strict=True):
         if (refusal := _refusal(request, fact_id, fact, pinned)) is not None:
             raise refusal
+    if head is not None and (head.fact_id in request.protected or head.fact_id in pinned):
+        raise _pinned(head.fact_id)
 
 
 def _refusal(request: Consolidate, fact_id: str, fact: Fact | None, pinned: Container[str]) -> CruxError | None:
@@ -113,7 +118,7 @@ def _refusal(request: Consolidate, fact_id: str, fact: Fact | None, pinned: Cont
             return _wrong(fact_id, "target_not_found", "is no fact that you can see")
         return _protected(fact_id, "target_deleted", "is deleted")
     if fact_id in request.protected or fact_id in pinned:
-        return _protected(fact_id, "target_pinned", "is pinned")
+        return _pinned(fact_id)
     if fact.private:
         return _protected(fact_id, "target_private", "is private, and what is made of it would be public")
     if fact.source_receipt is not None:
@@ -128,6 +133,10 @@ def _refusal(request: Consolidate, fact_id: str, fact: Fact | None, pinned: Cont
     if (fact.entity, fact.key) != (request.entity, request.key):
         return _wrong(fact_id, "invalid_request", "is not of this entity and key")
     return None
+
+
+def _pinned(fact_id: str) -> Denied:
+    return _protected(fact_id, "target_pinned", "is pinned")
 
 
 def _wrong(fact_id: str, reason: str, why: str) -> InvalidArgument:
@@ -149,6 +158,11 @@ def record_draft(record: Consolidation) -> Draft:
     """A consolidation's record as it is stored."""
     value = msgspec.json.encode(record).decode()
     return Draft(entity=record_entity(record.consolidation_id), key=CONSOLIDATION_KEY, value=value, private=True)
+
+
+def without_hashes(record: Consolidation) -> Consolidation:
+    """The record once the canonical value is forgotten: it can still be undone, and tells nobody a value tried out."""
+    return msgspec.structs.replace(record, canonical_hash="", request_hash="")
 
 
 def record_of(fact: Fact) -> Consolidation:

@@ -14,13 +14,16 @@ from crux.domain.facts import DEFAULT_TENANT, Draft, Fact
 from crux.domain.instants import parse_rfc3339, rfc3339
 from crux.domain.messages import Message
 from crux.domain.privacy import Viewer
+from crux.domain.tokens import utf8_size
 from crux.errors import InvalidArgument
 
 RECEIPT_SCHEMA: Final = "crux.forget_receipt.v1"
 RECEIPT_PREFIX: Final = "__forget_receipt__::"
 RECEIPT_KEY: Final = "receipt"
-# One call reaches the oldest so many; the answer says how many are left.
+# One call reaches the oldest so many, as far as their values are bounded too; the answer says how many are left.
 MOST_FORGOTTEN: Final = 10_000
+# SQLite fails on a pattern above 50,000 bytes, and a pattern is at most three times as long as what is asked for.
+MOST_SCOPE_BYTES: Final = 4096
 INSTANT: Final = "an RFC 3339 instant such as 2026-11-30T18:59:22Z"
 
 
@@ -48,6 +51,10 @@ class Scope:
         """A scope as callers write it."""
         if not value.strip():
             raise InvalidArgument("'scope.value' must not be blank", data={"param": "scope.value"})
+        if (size := utf8_size(value)) > MOST_SCOPE_BYTES:
+            raise InvalidArgument(
+                f"'scope.value' must have at most {MOST_SCOPE_BYTES} bytes, got {size}", data={"param": "scope.value"}
+            )
         if type is not ScopeType.BEFORE_TIMESTAMP:
             return cls(type, value)
         try:
@@ -63,7 +70,7 @@ class Scope:
 class Reach:
     """Whose facts a scope reaches, and how many: facts that `viewer` sees and `agent` has not pinned, the oldest first.
 
-    With a budget, as many as it has tokens for, the first in any case.
+    As many as the budget has tokens for, and 8 MiB of values at most; the first in any case.
     """
 
     scope: Scope
@@ -76,7 +83,7 @@ class Reach:
 
 @frozen
 class Reached:
-    """The facts that a scope reaches, and how many more match it."""
+    """The facts that a scope reaches, without their values, and how many more match it."""
 
     facts: tuple[Fact, ...]
     left_out: int
@@ -119,20 +126,13 @@ class Forgotten:
         return blake3(self.body).hexdigest()
 
 
-def within_budget(facts: Sequence[Fact], token_budget: int | None) -> Sequence[Fact]:
-    """The first fact, and those after it while their values have no more tokens than the budget (2.6)."""
-    if token_budget is None:
-        return facts
-    spent = 0
-    for count, fact in enumerate(facts):
-        spent += fact.tokens
-        if count and spent > token_budget:
-            return facts[:count]
-    return facts
+def value_hash(value: str, hash_key: bytes) -> str:
+    """What stands in a receipt for an erased value: its keyed BLAKE3, 64 hex digits."""
+    return blake3(value.encode(), key=hash_key).hexdigest()
 
 
-def forgotten(forget: Forget, reached: Reached, now_us: int) -> Forgotten:
-    """The receipt of erasing the facts of `reached`, their values still in them.
+def forgotten(forget: Forget, reached: Reached, value_hashes: Sequence[str], now_us: int) -> Forgotten:
+    """The receipt of erasing the facts of `reached`, with the `value_hash` of each.
 
     Its id is made of who, whose, what, how many and when.
     """
@@ -150,11 +150,11 @@ def forgotten(forget: Forget, reached: Reached, now_us: int) -> Forgotten:
         "facts_affected": [
             {
                 "fact_id": fact.fact_id,
-                "pre_forget_value_hash_hex": blake3(fact.value.encode(), key=forget.hash_key).hexdigest(),
+                "pre_forget_value_hash_hex": value_hash,
                 "entity": fact.entity,
                 "key": fact.key,
             }
-            for fact in reached.facts
+            for fact, value_hash in zip(reached.facts, value_hashes, strict=True)
         ],
         "initiated_at": at,
         "recovery_window_ends_at": at,  # what is erased does not come back

@@ -89,20 +89,33 @@ class Remembered:
 
 
 @frozen
-class ViewMemory(Message[tuple[Remembered, ...]]):
-    """The latest facts that `viewer` sees, replaced ones included, the latest first. `agent` is whose pins count."""
+class Viewed:
+    """The latest facts, and how many more there are up to the limit."""
+
+    facts: tuple[Remembered, ...]
+    left_out: int
+
+
+@frozen
+class ViewMemory(Message[Viewed]):
+    """The latest facts that `viewer` sees, replaced ones included, the latest first; of those of one moment the surest.
+
+    `agent` is whose pins count. No more are read than those whose values the budget has tokens for, the first in any
+    case.
+    """
 
     viewer: Viewer = ANONYMOUS
     agent: str | None = None
     entity: str | None = None
     key: str | None = None
     limit: int = 20
+    token_budget: int | None = None
     tenant: str = DEFAULT_TENANT
 
 
 @frozen
 class Aging(Message[tuple[Fact, ...]]):
-    """Facts that `viewer` sees, replaced ones included, the oldest first.
+    """Facts that `viewer` sees, without their values, replaced ones included, the oldest first.
 
     With `out_of_date`, only those that are stale at `now_us` or replaced.
     """
@@ -118,7 +131,10 @@ class Aging(Message[tuple[Fact, ...]]):
 
 @frozen
 class FactsById(Message[tuple[Fact | None, ...]]):
-    """The facts with these ids, in that order, deleted ones included; visibility is for the asker to judge."""
+    """The facts with these ids, without their values, in that order, deleted ones included.
+
+    Visibility is for the asker to judge.
+    """
 
     fact_ids: Sequence[str]
 

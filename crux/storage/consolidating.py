@@ -52,8 +52,8 @@ def _consolidate(request: Consolidate, transaction: Transaction, now_us: int) ->
             data={"status": Conflict.status, "consolidation_id": request.consolidation_id},
         )
     targets = [transaction.fact(fact_id) for fact_id in request.targets]
-    check_targets(request, targets, _pinned_by_anyone(transaction.connection))
     head = transaction.head(DEFAULT_TENANT, request.entity, request.key)
+    check_targets(request, targets, head, _pinned_by_anyone(transaction.connection))
     heads = [] if head is None or head.fact_id in request.targets else [head]
     sources = [fact for fact in (*targets, *heads) if fact is not None]
     canonical = put(Put(request.draft, request.viewer), transaction, now_us).fact

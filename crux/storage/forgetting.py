@@ -6,7 +6,9 @@ import sqlite3
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from crux.domain.budgets import within_budget
 from crux.domain.commands import Put
+from crux.domain.consolidation import record_draft, without_hashes
 from crux.domain.decay import DecayPolicy
 from crux.domain.forget import (
     MOST_FORGOTTEN,
@@ -20,14 +22,14 @@ from crux.domain.forget import (
     forgotten,
     ids_of,
     receipt_draft,
-    within_budget,
+    value_hash,
 )
 from crux.domain.memory import pin_entity
 from crux.storage.clauses import Clause, all_of, any_of, starting
 from crux.storage.memory import IS_PIN, in_memory
-from crux.storage.rows import COLUMNS, fact_of
+from crux.storage.rows import WITHOUT_VALUE, fact_of
 from crux.storage.transaction import Transaction
-from crux.storage.versions import put
+from crux.storage.versions import origin, put
 
 _TENANT_PREFIXES = ("tenant:", "personal::", "business::")
 
@@ -41,7 +43,8 @@ def reached(reach: Reach, connection: sqlite3.Connection) -> Reached:
     where = all_of(clauses)
     (total,) = connection.execute(f"SELECT count(*) FROM facts WHERE {where.sql}", where.parameters).fetchone()
     rows = connection.execute(
-        f"SELECT {COLUMNS} FROM facts WHERE {where.sql} ORDER BY seq LIMIT {MOST_FORGOTTEN}", where.parameters
+        f"SELECT {WITHOUT_VALUE} FROM facts WHERE {where.sql} ORDER BY stored_at, seq LIMIT {MOST_FORGOTTEN}",
+        where.parameters,
     )
     facts = within_budget([fact_of(row) for row in rows], reach.token_budget)
     return Reached(tuple(facts), total - len(facts))
@@ -77,7 +80,11 @@ def _preview(preview: PreviewForget, connection: sqlite3.Connection, policy: Dec
 
 def _forget(forget: Forget, transaction: Transaction, now_us: int) -> Forgotten:
     found = reached(forget.reach, transaction.connection)
-    receipt = forgotten(forget, found, now_us)
+    hashes = [value_hash(transaction.value(fact.fact_id), forget.hash_key) for fact in found.facts]
+    receipt = forgotten(forget, found, hashes, now_us)
+    for fact in found.facts:
+        if (record := origin(fact, transaction)) is not None:
+            put(Put(record_draft(without_hashes(record)), keep_history=False), transaction, now_us)
     transaction.forget(ids_of(found.facts))
     put(Put(receipt_draft(receipt)), transaction, now_us)
     return receipt

@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from crux.domain.budgets import within_budget
 from crux.domain.commands import Put
 from crux.domain.decay import DecayPolicy
 from crux.domain.facts import Draft, Fact
@@ -20,6 +21,7 @@ from crux.domain.memory import (
     Remembered,
     Reverify,
     SetHorizon,
+    Viewed,
     ViewMemory,
     no_fact,
     pin_draft,
@@ -29,7 +31,7 @@ from crux.domain.memory import (
 )
 from crux.domain.privacy import BOOTSTRAP_PREFIX, Viewer
 from crux.storage.clauses import LAST_CHARACTER, Clause, all_of, any_of, named, of_tenant, stale, visible
-from crux.storage.rows import COLUMNS, fact_of
+from crux.storage.rows import WITHOUT_VALUE, fact_of
 from crux.storage.transaction import Transaction, fact_by_id
 from crux.storage.versions import put
 
@@ -43,19 +45,22 @@ def in_memory(viewer: Viewer, tenant: str) -> list[Clause]:
     return [Clause("deleted = 0"), _MEMORY, *visible(viewer), *of_tenant(tenant)]
 
 
-def _view(view: ViewMemory, connection: sqlite3.Connection, policy: DecayPolicy) -> tuple[Remembered, ...]:
+def _view(view: ViewMemory, connection: sqlite3.Connection, policy: DecayPolicy) -> Viewed:
     clauses = [*in_memory(view.viewer, view.tenant), *_names(view.entity, view.key)]
-    facts = _facts(connection, all_of(clauses), "seq DESC", view.limit)
-    facts.sort(key=lambda fact: (fact.stored_at_us, fact.confidence), reverse=True)
+    found = _facts(connection, all_of(clauses), "stored_at DESC, confidence DESC, seq DESC", view.limit)
+    # A row of the answer costs more than its value, so none fits whose value does not.
+    read = [fact_by_id(connection, fact.fact_id) for fact in within_budget(found, view.token_budget)]
+    facts = [fact for fact in read if fact is not None]
     pinned = set() if view.agent is None else _pinned(view.agent, facts, connection)
-    return tuple(Remembered(fact, fact.fact_id in pinned) for fact in facts)
+    remembered = tuple(Remembered(fact, fact.fact_id in pinned) for fact in facts)
+    return Viewed(remembered, len(found) - len(facts))
 
 
 def _aging(aging: Aging, connection: sqlite3.Connection, policy: DecayPolicy) -> tuple[Fact, ...]:
     clauses = [*in_memory(aging.viewer, aging.tenant), *_names(aging.entity, aging.key)]
     if aging.out_of_date:
         clauses.append(any_of([Clause("superseded_by IS NOT NULL"), stale(aging.now_us, policy)]))
-    return tuple(_facts(connection, all_of(clauses), "seq", aging.limit))
+    return tuple(_facts(connection, all_of(clauses), "stored_at, seq", aging.limit))
 
 
 def _names(entity: str | None, key: str | None) -> list[Clause]:
@@ -65,8 +70,9 @@ def _names(entity: str | None, key: str | None) -> list[Clause]:
 
 
 def _facts(connection: sqlite3.Connection, where: Clause, order: str, limit: int) -> list[Fact]:
+    """The first facts in that order, without their values."""
     rows = connection.execute(
-        f"SELECT {COLUMNS} FROM facts WHERE {where.sql} ORDER BY {order} LIMIT ?", (*where.parameters, limit)
+        f"SELECT {WITHOUT_VALUE} FROM facts WHERE {where.sql} ORDER BY {order} LIMIT ?", (*where.parameters, limit)
     )
     return [fact_of(row) for row in rows]
 
@@ -80,7 +86,7 @@ def _pinned(agent: str, facts: Sequence[Fact], connection: sqlite3.Connection) -
 
 
 def _by_id(read: FactsById, connection: sqlite3.Connection, policy: DecayPolicy) -> tuple[Fact | None, ...]:
-    return tuple(fact_by_id(connection, fact_id) for fact_id in read.fact_ids)
+    return tuple(fact_by_id(connection, fact_id, WITHOUT_VALUE) for fact_id in read.fact_ids)
 
 
 def _edit(edit: EditFact, transaction: Transaction, now_us: int) -> Edited:

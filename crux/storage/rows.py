@@ -12,6 +12,8 @@ COLUMNS = (
     "fact_id, tenant, entity, key, value, version, stored_at, tokens, confidence, source_receipt, supersedes, "
     "superseded_by, actor, reverified_at, valid_from, valid_to, horizon, private, deleted"
 )
+# The same with '' for the value, which may be large and is not read.
+WITHOUT_VALUE = COLUMNS.replace(" value,", " '',")
 
 Row = Sequence[Any]
 

@@ -14,7 +14,6 @@ _COUNT = COLUMNS.count(",") + 1
 _INSERT = f"INSERT INTO facts (owner, shown, {COLUMNS}) VALUES (?, ?{', ?' * _COUNT})"
 _IN_CHAIN = "shown = ? AND key = ? AND entity = ? AND tenant = ?"
 _HEAD = f"SELECT {COLUMNS} FROM facts WHERE {_IN_CHAIN} AND deleted = 0 ORDER BY seq DESC LIMIT 1"
-_BY_ID = f"SELECT {COLUMNS} FROM facts WHERE fact_id = ?"
 
 
 def head_of(connection: sqlite3.Connection, tenant: str, entity: str, key: str) -> Fact | None:
@@ -23,9 +22,9 @@ def head_of(connection: sqlite3.Connection, tenant: str, entity: str, key: str) 
     return fact_of(row) if row else None
 
 
-def fact_by_id(connection: sqlite3.Connection, fact_id: str) -> Fact | None:
-    """The fact with this id, deleted or not."""
-    row = connection.execute(_BY_ID, (fact_id,)).fetchone()
+def fact_by_id(connection: sqlite3.Connection, fact_id: str, columns: str = COLUMNS) -> Fact | None:
+    """The fact with this id, deleted or not; `columns` may be those `WITHOUT_VALUE`."""
+    row = connection.execute(f"SELECT {columns} FROM facts WHERE fact_id = ?", (fact_id,)).fetchone()
     return fact_of(row) if row else None
 
 
@@ -49,6 +48,11 @@ class Transaction:
 
     def fact(self, fact_id: str) -> Fact | None:
         return fact_by_id(self.connection, fact_id)
+
+    def value(self, fact_id: str) -> str:
+        """The value of a fact that there is."""
+        (value,) = self._run("SELECT value FROM facts WHERE fact_id = ?", (fact_id,)).fetchone()
+        return str(value)
 
     def insert(self, fact: Fact) -> None:
         """Add a live fact, findable by its words from the commit on, but for the daemon's own records."""

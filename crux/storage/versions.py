@@ -48,7 +48,12 @@ def consolidation(consolidation_id: str, transaction: Transaction) -> Consolidat
 
 
 def made_by(fact: Fact, transaction: Transaction) -> Consolidation | None:
-    """The consolidation that `fact` is the canonical one of."""
+    """The consolidation that protects `fact`, its canonical one, and its sources: until a later version takes over."""
+    return origin(fact, transaction) if fact.superseded_by is None else None
+
+
+def origin(fact: Fact, transaction: Transaction) -> Consolidation | None:
+    """The consolidation that `fact` is the canonical one of, whatever became of it since."""
     if fact.source_receipt is None or not fact.source_receipt.startswith(RECEIPT_PREFIX):
         return None
     record = consolidation(fact.source_receipt.removeprefix(RECEIPT_PREFIX), transaction)

@@ -66,12 +66,13 @@ async def memory_view(args: ViewArguments, call: Call) -> MemoryViewed | Feature
     by words; take this to see what was written lately. Returns facts with their ids, and how many were left out."""
     if Feature.MEMORY_PANEL in call.services.switched_off:
         return FeatureOff(Feature.MEMORY_PANEL)
-    view = ViewMemory(call.viewer, call.agent, args.entity, args.key, args.top_k)
+    budget = VIEW_TOKENS if args.token_budget is None else args.token_budget
+    view = ViewMemory(call.viewer, call.agent, args.entity, args.key, args.top_k, budget)
     found = await call.services.recall.ask(view)
-    facts = [_viewed(remembered, call) for remembered in found]
-    shown = fitting("memory_view", facts, VIEW_TOKENS if args.token_budget is None else args.token_budget, call)
+    facts = [_viewed(remembered, call) for remembered in found.facts]
+    shown = fitting("memory_view", facts, budget, call, unread=found.left_out)
     total_tokens = sum(of_json(fact) for fact in facts[:shown])
-    return MemoryViewed(tuple(facts[:shown]), total_tokens, shown, len(facts) - shown)
+    return MemoryViewed(tuple(facts[:shown]), total_tokens, shown, len(facts) - shown + found.left_out)
 
 
 @frozen

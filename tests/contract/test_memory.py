@@ -10,7 +10,9 @@ import httpx
 import pytest
 from blake3 import blake3
 
+from crux.actors.supervisor import RestartPolicy
 from crux.domain.acknowledgements import TurnOf
+from crux.domain.forget import MOST_SCOPE_BYTES
 from tests.contract.agents import AS_BOB, Agent
 from tests.serving import AGENTS, bearer, serving, tool
 
@@ -62,6 +64,10 @@ async def test_a_view_keeps_its_budget_the_first_in_any_case_and_tells(bob: Agen
     assert (await bob("memory_view"))["returned"] == 1, "without a budget it is 2000"
     metrics = (await client.get(f"{bob.daemon.http}/metrics")).text
     assert 'corecrux_tool_response_truncated_total{reason="token_budget",tool="memory_view"} 3.0' in metrics
+    all_but_one = await bob("memory_view", token_budget=2300, top_k=2)
+    assert (all_but_one["returned"], all_but_one["left_out"]) == (1, 1), "of the second not even the value fits"
+    metrics = (await client.get(f"{bob.daemon.http}/metrics")).text
+    assert 'corecrux_tool_response_truncated_total{reason="token_budget",tool="memory_view"} 4.0' in metrics
 
 
 @pytest.mark.parametrize(
@@ -237,6 +243,20 @@ async def test_what_the_dry_run_names_is_forgotten_and_a_receipt_kept(bob: Agent
     assert [(version["value"], version["deleted"]) for version in history["versions"]] == [("", True)]
     assert (await bob("memory_forget", scope=scope, reason="again"))["facts_affected"] == 0
     assert (await bob("memory_forget_dry_run", scope=scope, include_pinned=True))["count"] == 1
+
+
+@pytest.mark.parametrize("character", ["a", "*", "[", "?", "é"])
+async def test_a_glob_of_any_length_stops_nobody_s_memory(nobody: Agent, character: str) -> None:
+    await nobody.store("a", "1")
+    longest = MOST_SCOPE_BYTES // len(character.encode())
+    for length in (longest + 1, 60_000):
+        for _ in range(RestartPolicy().max_restarts + 1):
+            scope = {"type": "key_glob", "value": character * length}
+            code, message, data = await nobody.refused("memory_forget_dry_run", scope=scope)
+            assert (code, data) == (-32602, {"param": "scope.value"})
+            assert "must have at most 4096 bytes, got" in message
+    found = await nobody("memory_forget_dry_run", scope={"type": "key_glob", "value": character * longest})
+    assert found["count"] == (1 if character == "*" else 0)
 
 
 async def test_a_turn_s_facts_are_acknowledged_and_the_rest_counted(bob: Agent) -> None:

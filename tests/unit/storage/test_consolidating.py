@@ -20,11 +20,13 @@ from crux.domain.consolidation import (
 from crux.domain.contradictions import LONGEST_VALUE, Contradiction, Contradictions
 from crux.domain.decay import DecayPolicy, Horizon
 from crux.domain.facts import Draft, Fact
+from crux.domain.forget import ScopeType
 from crux.domain.memory import PinFact
 from crux.domain.privacy import ANONYMOUS, PrivacyRules
 from crux.domain.retrieval import Retrieve
 from crux.errors import Conflict, CruxError, Denied, InvalidArgument
 from crux.storage.engine import SqliteEngine
+from tests.unit.storage.test_forgetting import forget, reach
 from tests.unit.storage.test_memory import BOB, EVE, NOW, do, look, put, put_private
 
 
@@ -175,6 +177,21 @@ async def test_every_protection_is_named_and_nothing_is_changed(engine: SqliteEn
     assert merged.sources == (good.fact_id, sure.fact_id)
 
 
+@pytest.mark.parametrize("how", ["pinned", "named"])
+async def test_a_pinned_head_is_not_replaced_by_consolidating_what_is_behind_it(engine: SqliteEngine, how: str) -> None:
+    old = await put(engine, "a", "old", confidence=0.5)
+    head = await put(engine, "a", "head", confidence=0.5)
+    named = frozenset({head.fact_id} if how == "named" else ())
+    if how == "pinned":
+        await do(engine, PinFact(head.fact_id, True, EVE, "eve"))
+    with pytest.raises(Denied, match=f"target {head.fact_id} is pinned; nothing was changed"):
+        await do(engine, request(old.fact_id, protected=named))
+    assert await live(engine) == ["head"]
+    await do(engine, PinFact(head.fact_id, False, EVE, "eve"))
+    await do(engine, request(old.fact_id))
+    assert await live(engine) == ["canonical"]
+
+
 async def test_the_same_request_again_changes_nothing_and_another_is_refused(engine: SqliteEngine) -> None:
     fact = await put(engine, "a", "1", confidence=0.5)
     record = await do(engine, request(fact.fact_id))
@@ -243,3 +260,44 @@ async def test_a_fact_that_was_retired_before_stays_so_when_undone(engine: Sqlit
     await do(engine, UndoConsolidation("c1"))
     assert await live(engine) == ["head"]
     assert look(engine, Chain("a", "k", ANONYMOUS))[0].superseded_by == head.fact_id
+
+
+async def test_what_a_consolidation_made_is_protected_until_something_later_stands_there(engine: SqliteEngine) -> None:
+    fact = await put(engine, "a", "1", confidence=0.5)
+    record = await do(engine, request(fact.fact_id))
+    later = await put(engine, "a", "later")
+    await do(engine, Put(Draft("b", "k", "x"), BOB, (fact.fact_id,)))
+    assert (await do(engine, Delete(record.canonical_fact_id, BOB))).found
+    assert (await do(engine, Delete(later.fact_id, BOB))).found
+
+
+async def test_forgetting_reaches_what_a_consolidation_made_and_what_it_stands_on(engine: SqliteEngine) -> None:
+    facts = await conflicting(engine, "one", "two", confidence=0.5)
+    record = await do(engine, request(*(fact.fact_id for fact in facts)))
+    receipt = await forget(engine, reach(ScopeType.ENTITY_PREFIX, "a"))
+    assert {fact.fact_id for fact in receipt.reached.facts} == {*record.sources, record.canonical_fact_id}
+    assert {version.value for version in look(engine, Chain("a", "k", ANONYMOUS))} == {""}
+    await do(engine, UndoConsolidation("c1"))
+    assert await live(engine) == [], "what is erased does not come back"
+
+
+@pytest.mark.parametrize("replaced", [False, True], ids=["in force", "replaced since"])
+async def test_no_hash_by_which_a_forgotten_canonical_value_could_be_guessed_is_kept(
+    engine: SqliteEngine, replaced: bool
+) -> None:
+    fact = await put(engine, "a", "one", confidence=0.5)
+    record = await do(engine, request(fact.fact_id))
+    if replaced:
+        await put(engine, "a", "later")
+    (before,) = look(engine, Records(CONSOLIDATION_PREFIX))
+    assert canonical_hash("canonical") in before.value
+    only_the_canonical = reach(ScopeType.PASSPORT_ID, "bob")
+    assert len((await forget(engine, only_the_canonical)).reached.facts) == 1
+    (kept,) = look(engine, Records(CONSOLIDATION_PREFIX))
+    assert record.request_hash not in kept.value
+    assert canonical_hash("canonical") not in kept.value
+    with pytest.raises(Conflict, match="c1 is another one"):
+        await do(engine, request(fact.fact_id))
+    if not replaced:
+        assert (await do(engine, UndoConsolidation("c1"))) is not None
+        assert await live(engine) == ["one"]

@@ -15,6 +15,7 @@ from blake3 import blake3
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from crux.domain import budgets as budgets_module
 from crux.domain.commands import Chain, Put, Records, Search
 from crux.domain.decay import DecayPolicy
 from crux.domain.facts import Draft, Fact
@@ -176,6 +177,20 @@ async def test_one_call_reaches_no_more_than_it_may_and_says_so(
     assert (await forget(engine, what)).reached.left_out == 1
     assert look(engine, PreviewForget(what)).left_out == 0
     assert MOST_FORGOTTEN == 10_000
+
+
+async def test_one_call_erases_no_more_of_values_than_it_may_the_oldest_whatever_the_clock_did(
+    engine: SqliteEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(budgets_module, "MOST_VALUE_TOKENS", 6)
+    for number in range(3):
+        await put(engine, f"scratch-{number}", "x" * 12, NOW - number)
+    what = reach(ScopeType.ENTITY_PREFIX, "scratch-")
+    receipt = await forget(engine, what)
+    assert [fact.entity for fact in receipt.reached.facts] == ["scratch-2", "scratch-1"]
+    assert receipt.reached.left_out == 1
+    assert (await forget(engine, what, NOW + 1)).reached.left_out == 0
+    assert preview(engine, what) == []
 
 
 names = st.sampled_from(["a", "ab", "tenant:t::a", "personal::t::b", "__work__::a", "__bootstrap__::a"])

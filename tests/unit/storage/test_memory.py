@@ -20,6 +20,7 @@ from crux.domain.memory import (
     PinFact,
     Reverify,
     SetHorizon,
+    Viewed,
     ViewMemory,
 )
 from crux.domain.messages import Message
@@ -72,22 +73,47 @@ async def test_the_view_shows_the_latest_first_replaced_ones_too_and_nothing_tha
     await put_private(engine, "bob", "__bootstrap__::x", "6")
     gone = await put(engine, "c", "7")
     await do(engine, Delete(gone.fact_id, ANONYMOUS))
-    values = [remembered.fact.value for remembered in look(engine, ViewMemory(BOB))]
+    values = [remembered.fact.value for remembered in look(engine, ViewMemory(BOB)).facts]
     assert values == ["2", "3", "1"]
-    assert [remembered.fact.value for remembered in look(engine, ViewMemory())] == ["2", "1"]
-    assert [remembered.fact.value for remembered in look(engine, ViewMemory(limit=1))] == ["2"]
-    assert [remembered.fact.value for remembered in look(engine, ViewMemory(BOB, entity="b"))] == ["3"]
-    assert look(engine, ViewMemory(BOB, key="other")) == ()
+    assert [remembered.fact.value for remembered in look(engine, ViewMemory()).facts] == ["2", "1"]
+    assert [remembered.fact.value for remembered in look(engine, ViewMemory(limit=1)).facts] == ["2"]
+    assert [remembered.fact.value for remembered in look(engine, ViewMemory(BOB, entity="b")).facts] == ["3"]
+    assert look(engine, ViewMemory(BOB, key="other")) == Viewed((), 0)
+
+
+async def test_time_orders_memory_whatever_the_clock_did_and_sureness_what_is_of_one_moment(
+    engine: SqliteEngine,
+) -> None:
+    sureness = [0.5, 0.9, 0.1, 0.7]
+    await engine.commit([Put(Draft(f"e{sure}", "k", "v", confidence=sure)) for sure in sureness], NOW)
+    await put(engine, "before", "v", NOW - 1)
+    latest = look(engine, ViewMemory(limit=2)).facts
+    assert [remembered.fact.entity for remembered in latest] == ["e0.9", "e0.7"]
+    everything = look(engine, ViewMemory()).facts
+    assert [remembered.fact.entity for remembered in everything] == ["e0.9", "e0.7", "e0.5", "e0.1", "before"]
+    assert [fact.entity for fact in look(engine, Aging(BOB, NOW, limit=2))] == ["before", "e0.5"]
+
+
+@pytest.mark.parametrize(("budget", "values"), [(None, 3), (0, 1), (9, 1), (29, 2), (30, 3), (99, 3)])
+async def test_a_view_reads_no_values_that_its_budget_has_no_room_for(
+    engine: SqliteEngine, budget: int | None, values: int
+) -> None:
+    for number in range(3):
+        await put(engine, f"e{number}", "x" * 40, NOW + number)
+    viewed = look(engine, ViewMemory(limit=3, token_budget=budget))
+    assert [remembered.fact.entity for remembered in viewed.facts] == ["e2", "e1", "e0"][:values]
+    assert viewed.left_out == 3 - values
+    assert all(len(remembered.fact.value) == 40 for remembered in viewed.facts)
 
 
 async def test_a_pin_is_its_agent_s_own_and_the_last_word_counts(engine: SqliteEngine) -> None:
     fact = await put(engine, "a", "1")
     await do(engine, PinFact(fact.fact_id, True, BOB, "bob"))
-    assert [remembered.pinned for remembered in look(engine, ViewMemory(BOB, "bob"))] == [True]
-    assert [remembered.pinned for remembered in look(engine, ViewMemory(EVE, "eve"))] == [False]
-    assert [remembered.pinned for remembered in look(engine, ViewMemory())] == [False]
+    assert [remembered.pinned for remembered in look(engine, ViewMemory(BOB, "bob")).facts] == [True]
+    assert [remembered.pinned for remembered in look(engine, ViewMemory(EVE, "eve")).facts] == [False]
+    assert [remembered.pinned for remembered in look(engine, ViewMemory()).facts] == [False]
     await do(engine, PinFact(fact.fact_id, False, BOB, "bob"))
-    assert [remembered.pinned for remembered in look(engine, ViewMemory(BOB, "bob"))] == [False]
+    assert [remembered.pinned for remembered in look(engine, ViewMemory(BOB, "bob")).facts] == [False]
 
 
 async def test_an_edit_is_a_version_that_keeps_what_the_fact_is_and_its_pin(engine: SqliteEngine) -> None:
@@ -173,8 +199,8 @@ async def test_the_janitor_lists_the_oldest_first_up_to_the_bound_of_a_horizon(e
     await put(engine, "d", "2", NOW + 9)
     at_the_bound = NOW + 1 + 24 * HOUR_US
     listed = look(engine, Aging(ANONYMOUS, at_the_bound, out_of_date=True))
-    assert [(fact.entity, fact.value) for fact in listed] == [("a", "1"), ("d", "1")], "b is exactly at it"
-    assert [fact.entity for fact in look(engine, Aging(ANONYMOUS, NOW, limit=2))] == ["a", "b"]
+    assert [(fact.entity, fact.version, fact.value) for fact in listed] == [("a", 1, ""), ("d", 1, "")], "b is at it"
+    assert [fact.entity for fact in look(engine, Aging(ANONYMOUS, NOW, limit=2))] == ["a", "d"]
     assert [fact.fact_id for fact in look(engine, Aging(ANONYMOUS, NOW, entity="b"))] == [facts[1].fact_id]
     assert look(engine, Aging(ANONYMOUS, NOW, key="other")) == ()
 
@@ -182,7 +208,7 @@ async def test_the_janitor_lists_the_oldest_first_up_to_the_bound_of_a_horizon(e
 async def test_facts_are_read_by_their_ids_in_order(engine: SqliteEngine) -> None:
     first, second = await put(engine, "a", "1"), await put(engine, "b", "2")
     read = look(engine, FactsById((second.fact_id, "f_unknown", first.fact_id)))
-    assert [fact and fact.value for fact in read] == ["2", None, "1"]
+    assert [fact and (fact.entity, fact.value) for fact in read] == [("b", ""), None, ("a", "")]
 
 
 async def test_pins_horizons_and_reverifications_outlive_the_daemon(tmp_path: Path) -> None:
@@ -193,7 +219,7 @@ async def test_pins_horizons_and_reverifications_outlive_the_daemon(tmp_path: Pa
     await do(engine, Reverify(fact.fact_id, "rev_1", BOB, "bob"), NOW + 5)
     engine.close()
     engine = await SqliteEngine.open(tmp_path, DecayPolicy())
-    (remembered,) = look(engine, ViewMemory(BOB, "bob"))
+    (remembered,) = look(engine, ViewMemory(BOB, "bob")).facts
     assert (remembered.pinned, remembered.fact.horizon, remembered.fact.reverified_at_us) == (
         True,
         Horizon.MEDIUM,
